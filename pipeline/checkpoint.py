@@ -1,0 +1,150 @@
+"""A checkpoint folder seen without loading it: tensor shapes from safetensors headers, hashes, the manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline import records, store
+from pipeline.errors import UserError
+from pipeline.records import BaseModelInfo, CalibrationUse, FileInfo, Manifest
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt")
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
+
+
+@dataclass(frozen=True)
+class Linear:
+    """One linear layer of the decoder: `name` as in the checkpoint without `.weight`."""
+
+    name: str
+    in_features: int
+    out_features: int
+
+
+def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Name → shape of every tensor in the folder's safetensors files, read from their headers.
+
+    Format: an unsigned little-endian 64-bit header length, then a JSON header
+    (huggingface.co/docs/safetensors, "Format").
+
+    Raises:
+        UserError: the folder is missing or holds no safetensors file.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; give the folder of a checkpoint")
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        other = sorted(path.name for path in folder.iterdir() if path.suffix in {".bin", ".pt", ".pth", ".gguf"})
+        found = f" (found {', '.join(other)})" if other else ""
+        raise UserError(
+            f"{folder}: no .safetensors file{found}; only safetensors checkpoints are loaded, since pickle files can "
+            "run code. Convert it with transformers: from_pretrained(...).save_pretrained(...)"
+        )
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in files:
+        with path.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            try:
+                header = json.loads(stream.read(length))
+            except (UnicodeDecodeError, json.JSONDecodeError, MemoryError, OverflowError):
+                raise UserError(f"{path}: damaged; its safetensors header cannot be read") from None
+        shapes.update({name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"})
+    return shapes
+
+
+def linears(folder: Path) -> list[Linear]:
+    """The linear layers inside the decoder's blocks, in checkpoint order: the ones that quantizers treat."""
+    found = []
+    for name, shape in tensor_shapes(folder).items():
+        if name.endswith(".weight") and len(shape) == 2 and ".layers." in name:
+            found.append(Linear(name.removesuffix(".weight"), in_features=shape[1], out_features=shape[0]))
+    return found
+
+
+def parameter_count(folder: Path) -> int:
+    return sum(math.prod(shape) for shape in tensor_shapes(folder).values())
+
+
+def config(folder: Path) -> dict[str, Any]:
+    """config.json of a checkpoint. Raises UserError when it is missing or not JSON."""
+    path = folder / "config.json"
+    try:
+        value = store.read_json(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: missing; a checkpoint folder needs its config.json") from None
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}: not JSON ({error})") from None
+    return dict(value)
+
+
+def context_length(folder: Path) -> int:
+    length = config(folder).get("max_position_embeddings")
+    if not isinstance(length, int):
+        raise UserError(f"{folder / 'config.json'}: no max_position_embeddings, so the context length is unknown")
+    return length
+
+
+def package_versions(names: Iterable[str]) -> dict[str, str]:
+    """Versions of those of the named distributions that are installed."""
+    versions = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
+
+
+def write_manifest(
+    folder: Path,
+    *,
+    name: str,
+    base: BaseModelInfo,
+    quantizer: str | None,
+    settings: Mapping[str, Any],
+    packages: Mapping[str, str],
+    format: str,
+    parameters: int,
+    quantized_modules: Iterable[str],
+    calibration: CalibrationUse | None = None,
+) -> Manifest:
+    """Hash everything in the folder and write its manifest.json, which marks the artifact as complete."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    paths = {name: folder / name for name in names if name != store.MANIFEST}
+    files = {name: FileInfo(bytes=path.stat().st_size, sha256=store.sha256_file(path)) for name, path in paths.items()}
+    weight_bytes = sum(info.bytes for file, info in files.items() if file.endswith(".safetensors"))
+    tokenizer = {name: files[name].sha256 for name in TOKENIZER_FILES if name in files}
+    template = files.get(CHAT_TEMPLATE_FILE)
+    manifest = Manifest(
+        name=name,
+        base=base,
+        quantizer=quantizer,
+        settings=dict(settings),
+        packages=dict(packages),
+        format=format,
+        files=files,
+        artifact_sha256=store.sha256_json({name: info.sha256 for name, info in files.items()}),
+        weight_bytes=weight_bytes,
+        parameters=parameters,
+        bits_per_weight=8 * weight_bytes / parameters,
+        quantized_modules=sorted(quantized_modules),
+        tokenizer_sha256=store.sha256_json(tokenizer),
+        chat_template_sha256=template.sha256 if template else None,
+        context_length=context_length(folder),
+        calibration=calibration,
+    )
+    records.save(folder / store.MANIFEST, manifest)
+    return manifest
+
+
+def read_manifest(folder: Path) -> Manifest:
+    return records.load(folder / store.MANIFEST, Manifest)
+
+
+def is_complete(folder: Path) -> bool:
+    return (folder / store.MANIFEST).is_file()

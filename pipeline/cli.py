@@ -1,0 +1,156 @@
+"""The `quantgate` command. Heavy packages are imported inside the commands: `--help` must stay fast."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.errors import UserError
+
+if TYPE_CHECKING:
+    from pipeline.params import Gate
+    from pipeline.records import VariantDecision
+    from pipeline.report.analysis import Analysis
+
+FAIL, UNDECIDED, USER_ERROR = 1, 2, 3
+
+app = typer.Typer(help="Which quantization level of our LLM do we ship?", no_args_is_help=True, add_completion=False)
+
+
+@app.command()
+def check() -> None:
+    """Find everything that is wrong with params.yaml and what it points to, in seconds, before any work."""
+    from pipeline import checkpoint, preflight, store
+
+    settings = preflight.check()
+    later = "" if checkpoint.is_complete(store.BASE) else "; layer shapes are checked once the base model is there"
+    typer.echo(f"params.yaml is good: {len(settings.variants)} variants, {len(settings.eval_sets)} eval sets{later}")
+
+
+@app.command()
+def retry(
+    variants: Annotated[list[str] | None, typer.Argument(help="Variants to look at; all by default.")] = None,
+) -> None:
+    """Run again what failed or was invalid, and what depends on it."""
+    from pipeline import params
+    from pipeline import retry as retrying
+
+    stages = retrying.failed_stages(params.load(), variants or [])
+    if not stages:
+        typer.echo("nothing failed")
+        return
+    typer.echo(f"running again: {', '.join(stages)}")
+    raise typer.Exit(retrying.run(stages))
+
+
+@app.command()
+def show() -> None:
+    """Print the table of all variants."""
+    from rich.console import Console
+
+    from pipeline.report import terminal
+
+    analysis = _analysis()
+    Console().print(terminal.table(analysis), terminal.footnotes(analysis))
+
+
+@app.command()
+def recommend(
+    max_memory_gib: Annotated[float | None, typer.Option(help="Peak memory must not exceed this many GiB.")] = None,
+    min_quality: Annotated[float | None, typer.Option(help="Quality, 0 to 1, must be at least this.")] = None,
+    min_decode_tps: Annotated[
+        float | None, typer.Option(help="Decode tokens per second of one stream must be at least this.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the decision as JSON.")] = False,
+) -> None:
+    """Print which variant to ship, and why not the others. Options are gates beside those of params.yaml."""
+    from pipeline import store
+
+    analysis = _analysis(_extra_gates(max_memory_gib, min_quality, min_decode_tps))
+    if as_json:
+        typer.echo(store.to_json(analysis.decision.model_dump(mode="json")), nl=False)
+        return
+    typer.echo(analysis.decision.headline)
+    for decided in analysis.decision.variants:
+        typer.echo(f"  {decided.variant}: {decided.why}")
+
+
+@app.command()
+def gate(
+    variant: Annotated[str | None, typer.Argument(help="The variant to judge; by default the recommended one.")] = None,
+) -> None:
+    """Judge a variant by the gates of params.yaml: exit code 0 pass, 1 fail, 2 undecided.
+
+    Without a name it judges the recommended variant, and fails when no variant passes every gate.
+    """
+    from pipeline.errors import nearest
+    from pipeline.records import Verdict
+
+    decision = _analysis().decision
+    by_name = {decided.variant: decided for decided in decision.variants}
+    if variant is not None and variant not in by_name:
+        raise UserError(f"no variant {variant!r} in params.yaml; {nearest(variant, list(by_name))}")
+    for decided in by_name.values() if variant is None else [by_name[variant]]:
+        _print_verdicts(decided)
+    judged = variant or decision.pick
+    if judged is None:
+        typer.echo("FAIL: no variant passes every gate")
+        raise typer.Exit(FAIL)
+    verdict = by_name[judged].verdict
+    typer.echo(f"{verdict.value}: {judged}")
+    raise typer.Exit({Verdict.PASS: 0, Verdict.FAIL: FAIL, Verdict.UNDECIDED: UNDECIDED}[verdict])
+
+
+def _print_verdicts(decided: VariantDecision) -> None:
+    typer.echo(f"{decided.variant}: {decided.verdict.value}")
+    for verdict in decided.gates:
+        typer.echo(f"  {verdict.verdict.value:9} {verdict.gate}: {verdict.reason}")
+    if not decided.gates:
+        typer.echo(f"  no gates; the status is {decided.status.value}")
+
+
+def _analysis(extra_gates: dict[str, Gate] | None = None) -> Analysis:
+    from pipeline import params
+    from pipeline.report.analysis import analyse
+
+    return analyse(params.load(), extra_gates)
+
+
+def _extra_gates(
+    max_memory_gib: float | None, min_quality: float | None, min_decode_tps: float | None
+) -> dict[str, Gate]:
+    """Options of `recommend` as gates, named after them."""
+    from pipeline.metrics.display import GIB
+    from pipeline.params import Gate
+
+    found = {}
+    if max_memory_gib is not None:
+        found["--max-memory-gib"] = Gate(metric="peak_memory_bytes", at_most=max_memory_gib * GIB)
+    if min_quality is not None:
+        found["--min-quality"] = Gate(metric="quality", at_least=min_quality)
+    if min_decode_tps is not None:
+        found["--min-decode-tps"] = Gate(metric="decode_tokens_per_s", at_least=min_decode_tps)
+    return found
+
+
+def main() -> None:
+    """Run the command. A user's mistake is printed without a traceback and exits with 3, a wrong option included:
+    typer's own 2 would read as `gate`'s undecided."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as error:
+        message = error.format_message() or "No command was given"
+        problems: tuple[str, ...] = (f"{message.rstrip('.')}. See `quantgate --help`.",)
+    except UserError as error:
+        problems = error.problems
+    except typer.Abort:
+        problems = ("interrupted",)
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    sys.exit(USER_ERROR)
+
+
+if __name__ == "__main__":
+    main()

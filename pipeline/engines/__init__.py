@@ -1,0 +1,54 @@
+"""One file per engine; the file name is the name used in params.yaml.
+
+Each module defines:
+
+- `FORMATS`: the artifact formats it loads.
+- `PACKAGES`: distributions whose versions decide the result; recorded with every reading.
+- `load(artifact, options) -> Session`: a model ready to answer, on the device asked for.
+
+Engines take and give token ids; they never tokenize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.records import EngineInfo, FinishReason, RequestReading
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    device: str
+    """`cpu` or `cuda`."""
+    compute_dtype: str
+    """Name of the torch dtype."""
+    threads: int
+    """CPU threads; used on the CPU only."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    token_ids: list[int]
+    """What was generated, without the end-of-sequence token and padding."""
+    finish_reason: FinishReason
+
+
+class Session(Protocol):
+    def info(self) -> EngineInfo: ...
+
+    def weight_bytes(self) -> int:
+        """Bytes of all parameters and buffers as loaded; a tensor shared by two names counts once."""
+
+    def misplaced(self) -> list[str]:
+        """Names of parameters that are not on the device asked for; none in a valid run."""
+
+    def stream(self, prompt: Sequence[int], output_tokens: int) -> RequestReading:
+        """Answer one prompt with exactly `output_tokens` tokens, greedily; the time of each token."""
+
+    def prefill(self, prompt: Sequence[int]) -> float:
+        """Seconds from start to next-token logits of the whole prompt, device synchronised."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[Completion]:
+        """Answer a batch greedily, each until end of sequence or `max_new_tokens`."""

@@ -1,0 +1,22 @@
+"""Errors meant for the user: they say what was given, what is allowed and what to do, without a traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class UserError(Exception):
+    """One or more mistakes a user can mend. Printed as they are, without a traceback."""
+
+    def __init__(self, problems: str | Iterable[str]) -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def nearest(given: str, allowed: Sequence[str]) -> str:
+    """The end of an error about an unknown name: a suggestion if one is near, else the allowed names."""
+    close = difflib.get_close_matches(given, allowed, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "allowed: " + ", ".join(sorted(allowed))

@@ -1,0 +1,216 @@
+"""params.yaml as frozen models. Read as a whole; all mistakes are reported at once, before any work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline import plugins, store
+from pipeline.errors import UserError, nearest
+from pipeline.metrics import catalogue
+from pipeline.yaml_files import read_yaml, section_problems
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+PLUGINS = {"source": "pipeline.sources", "quantizer": "pipeline.quantizers", "engine": "pipeline.engines"}
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Model(Section):
+    name: str
+    licence: str
+    provenance: str = ""
+    source: dict[str, Any]
+    """`kind` names a file in pipeline/sources; the other keys are that source's own settings."""
+
+    def source_settings(self) -> tuple[str, dict[str, Any]]:
+        """The kind of source, and its own settings."""
+        return str(self.source["kind"]), {key: value for key, value in self.source.items() if key != "kind"}
+
+
+class ComputeDtype(Section):
+    cpu: Literal["float32", "bfloat16", "float16"]
+    cuda: Literal["float32", "bfloat16", "float16"]
+
+
+class Runtime(Section):
+    device: Literal["auto", "cpu", "cuda"]
+    compute_dtype: ComputeDtype
+    threads: int = Field(ge=1)
+    """CPU threads of each worker process."""
+
+
+class Variant(Section):
+    quantizer: str
+    engine: str
+    settings: dict[str, Any] = {}
+    """Checked against the `Settings` of the quantizer's file."""
+
+
+class Workload(Section):
+    text: str
+    """A text file; its first `prompt_tokens` tokens are the prompt."""
+    prompt_tokens: int = Field(ge=1)
+    output_tokens: int = Field(ge=2)
+    warmup: int = Field(default=2, ge=1)
+    repeats: int = Field(ge=5)
+
+
+class Benchmark(Section):
+    timeout_s: int = Field(default=1800, ge=1)
+    workloads: dict[str, Workload] = Field(min_length=1)
+
+
+class Evaluate(Section):
+    timeout_s: int = Field(default=3600, ge=1)
+    batch_size: int = Field(ge=1)
+
+
+class Quantize(Section):
+    timeout_s: int = Field(default=7200, ge=1)
+
+
+class EvalSet(Section):
+    weight: float = Field(default=1.0, gt=0)
+    """Share of this eval set in the overall quality, relative to the other sets."""
+
+
+class Gate(Section):
+    """A requirement on one metric. Relative bounds are a multiple of the baseline's value."""
+
+    metric: str
+    at_least: float | None = None
+    at_most: float | None = None
+    relative: bool = False
+
+
+class Decision(Section):
+    workload: str
+    """The workload whose speed stands in the table and decides."""
+    prefer: list[str] = Field(min_length=1)
+    """Metrics that rank the variants which pass every gate: the first decides, the next breaks ties."""
+    tie: float = Field(default=0.05, ge=0, lt=1)
+    """Values that differ by less than this share are a tie."""
+
+
+class Params(Section):
+    """All of params.yaml. What dvc.yaml tracks has no default, since DVC wants to see it in the file."""
+
+    model: Model
+    runtime: Runtime
+    seed: int
+    baseline: str
+    variants: dict[str, Variant] = Field(min_length=1)
+    quantize: Quantize = Quantize()
+    benchmark: Benchmark
+    evaluate: Evaluate
+    eval_sets: dict[str, EvalSet] = Field(min_length=1)
+    gates: dict[str, Gate]
+    decision: Decision
+
+
+def load(path: Path = store.PARAMS) -> Params:
+    """Read and check params.yaml.
+
+    Raises:
+        UserError: with every mistake found, each with its place in the file.
+    """
+    return parse(read_yaml(path), str(path))
+
+
+def parse(raw: Any, where: str = "params.yaml") -> Params:
+    """Raw YAML value → Params; see `load`."""
+    if not isinstance(raw, dict):
+        raise UserError(f"{where}: expected a mapping of settings, got {type(raw).__name__}")
+    problems = list(_problems(raw))
+    if problems:
+        raise UserError(f"{where}: {problem}" for problem in problems)
+    return Params.model_validate(raw)
+
+
+def _problems(raw: dict[str, Any]) -> Iterator[str]:
+    yield from section_problems(Params, raw)
+    yield from _name_problems(raw)
+    yield from _plugin_problems(raw)
+    yield from _reference_problems(raw)
+
+
+def _mapping(raw: Any, *keys: str) -> Mapping[str, Any]:
+    """The mapping at a path, or an empty one where the file has something else (reported by the schema)."""
+    for key in keys:
+        raw = raw.get(key) if isinstance(raw, dict) else None
+    return raw if isinstance(raw, dict) else {}
+
+
+def _name_problems(raw: dict[str, Any]) -> Iterator[str]:
+    for keys in (("variants",), ("eval_sets",), ("gates",), ("benchmark", "workloads")):
+        for name in _mapping(raw, *keys):
+            if not NAME.fullmatch(str(name)):
+                yield (
+                    f"{'.'.join(keys)}: {name!r} is not a valid name; "
+                    "use lower-case letters, digits and '-', beginning with a letter or digit"
+                )
+
+
+def _plugin_problems(raw: dict[str, Any]) -> Iterator[str]:
+    source = dict(_mapping(raw, "model", "source"))
+    if source:
+        yield from _settings_problems("model.source", "kind", "source", source.pop("kind", None), source)
+    for name in _mapping(raw, "variants"):
+        variant = _mapping(raw, "variants", name)
+        place = f"variants.{name}"
+        settings = variant.get("settings", {})
+        if isinstance(variant.get("quantizer"), str) and isinstance(settings, dict):
+            yield from _settings_problems(place, "quantizer", "quantizer", variant["quantizer"], settings)
+        engine = variant.get("engine")
+        if isinstance(engine, str):
+            yield from _engine_problems(place, engine, variant.get("quantizer"))
+
+
+def _settings_problems(place: str, key: str, kind: str, name: Any, settings: dict[str, Any]) -> Iterator[str]:
+    allowed = plugins.names(PLUGINS[kind])
+    if name not in allowed:
+        yield f"{place}.{key}: unknown {kind} {name!r}; {nearest(str(name), allowed)}"
+        return
+    inner = f"{place}.settings" if kind == "quantizer" else place
+    yield from section_problems(plugins.load(PLUGINS[kind], name).Settings, settings, inner)
+
+
+def _engine_problems(place: str, engine: str, quantizer: Any) -> Iterator[str]:
+    allowed = plugins.names(PLUGINS["engine"])
+    if engine not in allowed:
+        yield f"{place}.engine: unknown engine {engine!r}; {nearest(engine, allowed)}"
+    elif quantizer in plugins.names(PLUGINS["quantizer"]):
+        made = plugins.load(PLUGINS["quantizer"], quantizer).FORMAT
+        loads = plugins.load(PLUGINS["engine"], engine).FORMATS
+        if made not in loads:
+            yield f"{place}: engine {engine!r} cannot load the {made!r} format; it loads {', '.join(sorted(loads))}"
+
+
+def _reference_problems(raw: dict[str, Any]) -> Iterator[str]:
+    variants = list(_mapping(raw, "variants"))
+    baseline = raw.get("baseline")
+    if isinstance(baseline, str) and variants and baseline not in variants:
+        yield f"baseline: no variant {baseline!r}; {nearest(baseline, variants)}"
+    workloads = list(_mapping(raw, "benchmark", "workloads"))
+    workload = _mapping(raw, "decision").get("workload")
+    if isinstance(workload, str) and workloads and workload not in workloads:
+        yield f"decision.workload: no workload {workload!r}; {nearest(workload, workloads)}"
+    known = [metric.name for metric in catalogue.METRICS]
+    ranked = [metric.name for metric in catalogue.METRICS if metric.higher_is_better is not None]
+    prefer = _mapping(raw, "decision").get("prefer")
+    for name in prefer if isinstance(prefer, list) else []:
+        if isinstance(name, str) and name not in ranked:
+            yield f"decision.prefer: no metric {name!r} that has a better direction; {nearest(name, ranked)}"
+    for gate in _mapping(raw, "gates"):
+        settings = _mapping(raw, "gates", gate)
+        if isinstance(settings.get("metric"), str) and settings["metric"] not in known:
+            yield f"gates.{gate}.metric: no metric {settings['metric']!r}; {nearest(settings['metric'], known)}"
+        if settings and sum(settings.get(bound) is not None for bound in ("at_least", "at_most")) != 1:
+            yield f"gates.{gate}: give exactly one of at_least and at_most"

@@ -1,0 +1,110 @@
+"""Everything that can be found wrong in seconds, before any work, all at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline import calibration, checkpoint, eval_sets, params, plugins, store
+from pipeline.errors import UserError
+from pipeline.params import Params
+
+NGRAM = 8
+DISK_MARGIN = 1.2
+
+
+def problems(settings: Params) -> list[str]:
+    """Every mistake in what params.yaml points to: source, eval sets, calibration, workload texts, layers, disk."""
+    return [
+        *source_problems(settings),
+        *text_problems(settings),
+        *layer_problems(settings),
+        *disk_problems(settings),
+    ]
+
+
+def source_problems(settings: Params) -> list[str]:
+    kind, wanted = settings.model.source_settings()
+    source = plugins.load("pipeline.sources", kind)
+    return list(source.problems(source.Settings.model_validate(wanted)))
+
+
+def text_problems(settings: Params) -> Iterator[str]:
+    faulty = [problem for name in settings.eval_sets for problem in eval_sets.problems(name)]
+    sets = sorted({s.set for s in _calibrations(settings)})
+    faulty += [problem for name in sets for problem in calibration.set_problems(name)]
+    yield from faulty
+    for name, workload in settings.benchmark.workloads.items():
+        if not Path(workload.text).is_file():
+            yield f"benchmark.workloads.{name}.text: no file {workload.text}"
+    if not faulty:
+        for calibration_set in sets:
+            yield from _overlaps(calibration_set, list(settings.eval_sets))
+
+
+def layer_problems(settings: Params) -> list[str]:
+    """What each quantizer says of the base model's layers; nothing while the base model has not been made."""
+    if not checkpoint.is_complete(store.BASE):
+        return []
+    linears = checkpoint.linears(store.BASE)
+    found = []
+    for name, variant in settings.variants.items():
+        quantizer = plugins.load("pipeline.quantizers", variant.quantizer)
+        wanted = quantizer.Settings.model_validate(variant.settings)
+        found += [f"variants.{name}.settings.{problem}" for problem in quantizer.check(wanted, linears)]
+    return found
+
+
+def disk_problems(settings: Params) -> list[str]:
+    """Room for the artifacts that are missing, each as large as the base at most, and again for the DVC cache."""
+    if not checkpoint.is_complete(store.BASE):
+        return []
+    base_bytes = checkpoint.read_manifest(store.BASE).weight_bytes
+    absent = [name for name in settings.variants if not checkpoint.is_complete(store.artifact(name))]
+    needed = int(2 * len(absent) * base_bytes * DISK_MARGIN)
+    free = shutil.disk_usage(store.BASE).free
+    if needed <= free:
+        return []
+    return [
+        f"disk: {len(absent)} artifacts and their DVC cache may need {needed / 2**30:.1f} GiB, but only "
+        f"{free / 2**30:.1f} GiB are free; make room, remove variants, or move the cache with `dvc cache dir`"
+    ]
+
+
+def _calibrations(settings: Params) -> Iterator[calibration.CalibrationSettings]:
+    for variant in settings.variants.values():
+        wanted = plugins.load("pipeline.quantizers", variant.quantizer).Settings.model_validate(variant.settings)
+        if hasattr(wanted, "calibration"):
+            yield wanted.calibration
+
+
+def _overlaps(calibration_set: str, names: list[str]) -> Iterator[str]:
+    """Eval items that share a run of `NGRAM` words with a calibration text: their scores would flatter."""
+    seen = {gram for text in calibration.texts(calibration_set) for gram in _ngrams(text)}
+    for name in names:
+        for item in eval_sets.read_items(name):
+            shared = next((gram for gram in _ngrams(item.prompt) if gram in seen), None)
+            if shared:
+                yield (
+                    f"eval set {name}, item {item.id}: {NGRAM} words in a row stand in calibration set "
+                    f"{calibration_set} too: {' '.join(shared)!r}; change one of them"
+                )
+
+
+def _ngrams(text: str) -> Iterator[tuple[str, ...]]:
+    words = text.casefold().split()
+    return (tuple(words[i : i + NGRAM]) for i in range(len(words) - NGRAM + 1))
+
+
+def require(settings: Params) -> None:
+    found = problems(settings)
+    if found:
+        raise UserError(found)
+
+
+def check(path: Path = store.PARAMS) -> Params:
+    """Params, fully checked. Raises UserError with every mistake."""
+    settings = params.load(path)
+    require(settings)
+    return settings

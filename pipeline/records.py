@@ -1,0 +1,400 @@
+"""The data contracts between stages. Bytes are stored, seconds are stored, units stand in the names.
+
+A value that could not be had is null with a reason (`Reading`), never 0, NaN or a sentinel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pipeline import store
+from pipeline.errors import UserError
+
+SCHEMA_VERSION: Literal[1] = 1
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Status(StrEnum):
+    OK = "ok"
+    FAILED = "failed"
+    """The work raised, died or ran out of time."""
+    INVALID = "invalid"
+    """The work ended, but its numbers must not be used."""
+
+
+class Reading(Record):
+    """A number, or null with the reason why there is none."""
+
+    value: float | None
+    reason: str | None = None
+
+    @model_validator(mode="after")
+    def _missing_has_a_reason(self) -> Reading:
+        if (self.value is None) != (self.reason is not None):
+            raise ValueError("a reading has a value, or null and a reason; never both, never neither")
+        return self
+
+
+def known(value: float) -> Reading:
+    return Reading(value=value)
+
+
+def missing(reason: str) -> Reading:
+    return Reading(value=None, reason=reason)
+
+
+class Outcome(Record):
+    """What every record of work says first."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    variant: str
+    status: Status
+    reason: str | None = None
+
+    @model_validator(mode="after")
+    def _not_ok_has_a_reason(self) -> Outcome:
+        if (self.status is Status.OK) != (self.reason is None):
+            raise ValueError("status ok has no reason; any other status has one")
+        return self
+
+
+# --- artifacts -------------------------------------------------------------------------------------------------
+
+
+class BaseModelInfo(Record):
+    name: str
+    source: str
+    revision: str
+    licence: str
+    provenance: str
+    """Open words on where the weights come from, e.g. that they were de-quantized."""
+
+
+class FileInfo(Record):
+    bytes: int
+    sha256: Sha256
+
+
+class CalibrationUse(Record):
+    set_name: str
+    set_version: str
+    sha256: Sha256
+    """Hash over the token ids the quantizer was given."""
+    samples_total: int
+    samples_kept: int
+    samples_dropped: int
+    tokens: int
+
+
+class Manifest(Record):
+    """Written last into an artifact: its presence means that the artifact is complete.
+
+    Holds nothing that differs between two runs on the same inputs (no time, no host).
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    name: str
+    base: BaseModelInfo
+    quantizer: str | None
+    """None for the base checkpoint itself."""
+    settings: dict[str, Any]
+    packages: dict[str, str]
+    format: str
+    """What an engine must be able to load: `safetensors`, `bitsandbytes`, `gptq`, `awq`."""
+    files: dict[str, FileInfo]
+    artifact_sha256: Sha256
+    """Hash over the table of file names and file hashes."""
+    weight_bytes: int
+    """Bytes of the weight files on disk."""
+    parameters: int
+    """Number of weights of the base model, tied weights counted once."""
+    bits_per_weight: float
+    """8 × weight_bytes / parameters."""
+    quantized_modules: list[str]
+    tokenizer_sha256: Sha256
+    chat_template_sha256: Sha256 | None
+    context_length: int
+    calibration: CalibrationUse | None = None
+
+
+class QuantizeRecord(Outcome):
+    stage: Literal["quantize"] = "quantize"
+    quantizer: str
+    base: BaseModelInfo | None = None
+    tokenizer_sha256: Sha256 | None = None
+    chat_template_sha256: Sha256 | None = None
+    artifact_sha256: Sha256 | None = None
+    weight_bytes: int | None = None
+    bits_per_weight: float | None = None
+    calibration: CalibrationUse | None = None
+    wall_s: float
+    peak_process_bytes: Reading
+
+
+# --- environment -----------------------------------------------------------------------------------------------
+
+
+class Gpu(Record):
+    name: str
+    memory_bytes: int
+    driver: str
+
+
+class Environment(Record):
+    """Where speed was measured. No timestamps: equal machines give equal files."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    os: str
+    python: str
+    cpu: str
+    cpu_cores: int
+    memory_bytes: int
+    gpus: list[Gpu]
+    gpu_reason: str | None
+    packages: dict[str, str]
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------
+
+
+class WorkloadPrompt(Record):
+    """One speed workload: `token_ids` has exactly `prompt_tokens` entries for every variant."""
+
+    workload: str
+    token_ids: list[int]
+    prompt_sha256: Sha256
+    output_tokens: int
+    warmup: int
+    repeats: int
+
+
+class WorkloadPrompts(Record):
+    schema_version: Literal[1] = SCHEMA_VERSION
+    tokenizer_sha256: Sha256
+    workloads: list[WorkloadPrompt]
+
+
+class ItemPrompt(Record):
+    """One tokenized eval item, the same for every variant."""
+
+    item_id: str
+    category: str
+    critical: bool
+    scorer: str
+    target: Any
+    max_new_tokens: int
+    prompt: str
+    """The user's message, for people to read."""
+    token_ids: list[int]
+    prompt_sha256: Sha256
+    """Hash over the token ids."""
+
+
+# --- speed -----------------------------------------------------------------------------------------------------
+
+
+class EngineInfo(Record):
+    name: str
+    packages: dict[str, str]
+    device: str
+    device_name: str
+    compute_dtype: str
+    threads: int | None
+    kernels: dict[str, int]
+    """Class of each linear layer actually used → how many of them."""
+    attention: str
+
+
+class RequestReading(Record):
+    """Raw clock readings of one streamed request, in seconds from request start; device synchronised at each."""
+
+    token_s: list[float]
+    """When each output token was there; `token_s[0]` is the TTFT, `token_s[-1]` the end-to-end latency."""
+
+
+class WorkloadReadings(Record):
+    workload: str
+    prompt_tokens: int
+    output_tokens: int
+    prompt_sha256: Sha256
+    warmup: int
+    requests: list[RequestReading]
+    prefill_s: list[float]
+    """Raw times of a forward pass over the whole prompt alone, up to the next-token logits."""
+
+
+class MemoryReadings(Record):
+    """Device memory on CUDA, process memory on CPU. `process_*` is the resident set of the worker process."""
+
+    weight_bytes: Reading
+    """Bytes of parameters and buffers as loaded."""
+    process_load_peak_bytes: Reading
+    process_run_peak_bytes: Reading
+    allocator_peak_bytes: Reading
+    allocator_reserved_peak_bytes: Reading
+    nvml_process_bytes: Reading
+
+
+class SpeedRecord(Outcome):
+    stage: Literal["benchmark"] = "benchmark"
+    artifact_sha256: Sha256 | None = None
+    engine: EngineInfo | None = None
+    environment_sha256: Sha256 | None = None
+    seed: int | None = None
+    load_s: float | None = None
+    workloads: list[WorkloadReadings] = []
+    memory: MemoryReadings | None = None
+
+
+# --- quality ---------------------------------------------------------------------------------------------------
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    """The model ended its answer itself."""
+    LENGTH = "length"
+    """The answer was cut at max_new_tokens."""
+
+
+class ItemResult(Record):
+    """One scored item; stands as one line in the items file."""
+
+    item_id: str
+    category: str
+    critical: bool
+    prompt_sha256: Sha256
+    prompt: str
+    target: Any
+    output: str
+    score: float = Field(ge=0, le=1)
+    passed: bool
+    """score == 1."""
+    finish_reason: FinishReason
+    output_tokens: int
+
+
+class Interval(Record):
+    """A mean over n items with its 95 % interval; the interval is null with a reason where there is none."""
+
+    n: int
+    mean: float
+    ci_low: Reading
+    ci_high: Reading
+
+
+class QualityRecord(Outcome):
+    stage: Literal["evaluate"] = "evaluate"
+    eval_set: str
+    eval_set_version: str | None = None
+    eval_set_sha256: Sha256 | None = None
+    """Hash over the items as tokenized, their targets and scorers."""
+    artifact_sha256: Sha256 | None = None
+    engine: EngineInfo | None = None
+    decoding: dict[str, Any] = {}
+    overall: Interval | None = None
+    categories: dict[str, Interval] = {}
+    finish_reasons: dict[FinishReason, int] = {}
+    empty_outputs: int | None = None
+    wall_s: float | None = None
+
+
+# --- decision --------------------------------------------------------------------------------------------------
+
+
+class Verdict(StrEnum):
+    PASS = "PASS"
+    FAIL = "FAIL"
+    UNDECIDED = "UNDECIDED"
+    """The interval holds the bound, or the value is missing: more readings are needed."""
+
+
+class GateVerdict(Record):
+    gate: str
+    metric: str
+    verdict: Verdict
+    value: float | None
+    bound: float | None
+    """In the metric's unit, with relative bounds already multiplied out; None where the baseline has no value."""
+    reason: str
+
+
+class VariantDecision(Record):
+    variant: str
+    status: Status
+    verdict: Verdict
+    """Over all gates: FAIL if any fails or the status is not ok, else UNDECIDED if any is."""
+    on_frontier: bool
+    dominated_by: list[str]
+    gates: list[GateVerdict]
+    why: str
+    """Why it is picked, or the one reason why it is not."""
+
+
+class Decision(Record):
+    """The answer, small and stable for machines. `pick` is null when no variant passes every gate."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    pick: str | None
+    headline: str
+    baseline: str
+    workload: str
+    prefer: list[str]
+    tie: float
+    frontier: list[str]
+    variants: list[VariantDecision]
+    conditions_sha256: Sha256
+    """Equal when models, prompts, items, engine and machine are: decisions with other conditions do not compare."""
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def load(path: Path, kind: type[AnyRecord]) -> AnyRecord:
+    """Read a record.
+
+    Raises:
+        UserError: the file is missing, is not JSON, or does not hold such a record.
+    """
+    try:
+        return kind.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: missing. Run `dvc repro` to make it.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(
+            f"{path}: not a {kind.__name__} of schema {SCHEMA_VERSION} ({where}: {first['msg']}). "
+            "Run `dvc repro` to make it anew."
+        ) from None
+
+
+def load_items(path: Path) -> list[ItemResult]:
+    """Read the per-item results of one variant on one eval set.
+
+    Raises:
+        UserError: the file is missing, or a line of it does not hold such a result.
+    """
+    try:
+        return [ItemResult.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except FileNotFoundError:
+        raise UserError(f"{path}: missing. Run `dvc repro` to make it.") from None
+    except ValidationError as error:
+        raise UserError(f"{path}: {error.errors()[0]['msg']}. Run `dvc repro` to make it anew.") from None
+
+
+def save(path: Path, record: Record) -> None:
+    store.write_json(path, record.model_dump(mode="json"))
+
+
+def save_items(path: Path, items: Sequence[Record]) -> None:
+    store.write_jsonl(path, [item.model_dump(mode="json") for item in items])

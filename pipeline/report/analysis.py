@@ -1,0 +1,40 @@
+"""From params.yaml and the records to everything a report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.params import Gate, Params
+from pipeline.records import Decision, VariantDecision
+from pipeline.report import conditions, decision, gather
+from pipeline.report.gather import Gathered
+from pipeline.report.rows import Row, build
+
+
+@dataclass(frozen=True)
+class Analysis:
+    params: Params
+    gathered: Gathered
+    rows: tuple[Row, ...]
+    decision: Decision
+
+    @property
+    def baseline(self) -> Row:
+        return next(row for row in self.rows if row.is_baseline)
+
+    def decided(self) -> list[tuple[Row, VariantDecision]]:
+        """Each row with what was decided about it."""
+        return list(zip(self.rows, self.decision.variants, strict=True))
+
+
+def analyse(params: Params, extra_gates: Mapping[str, Gate] | None = None) -> Analysis:
+    """Read, compare and decide. Extra gates are judged like those of params.yaml.
+
+    Raises:
+        UserError: records are missing or do not belong in one table.
+    """
+    gathered = gather.gather(params)
+    rows = build(params, gathered)
+    decided = decision.decide(params, rows, conditions.sha256(params, gathered), extra_gates)
+    return Analysis(params=params, gathered=gathered, rows=rows, decision=decided)

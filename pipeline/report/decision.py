@@ -1,0 +1,156 @@
+"""Which variant to ship, and the one reason why each other one is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.metrics.catalogue import BY_NAME, Metric
+from pipeline.params import Gate, Params
+from pipeline.records import Decision, GateVerdict, VariantDecision, Verdict
+from pipeline.report import cells, frontier, gates
+from pipeline.report.rows import Row
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Candidates, and the order of preference between them.
+
+    A metric keeps those within the share `tie` of its best value; the next metric goes on among them. Of those
+    still tied the baseline comes first, then the first name.
+    """
+
+    candidates: tuple[Row, ...]
+    metrics: tuple[Metric, ...]
+    tie: float
+
+    def rounds(self) -> Iterator[tuple[Metric, list[Row]]]:
+        """Each metric with those that are left after it."""
+        left = list(self.candidates)
+        for metric in self.metrics:
+            left = self._leaders(left, metric)
+            yield metric, left
+
+    def best(self) -> Row | None:
+        *_, (_, left) = self.rounds()
+        return min(left, key=lambda row: (not row.is_baseline, row.variant), default=None)
+
+    def lost_on(self, row: Row) -> Metric | None:
+        """The metric that put this candidate out; None when it was tied to the end."""
+        return next((metric for metric, left in self.rounds() if row not in left), None)
+
+    def _leaders(self, rows: Sequence[Row], metric: Metric) -> list[Row]:
+        """Those within the tie share of the best value; all of them when none has a value."""
+        values = {row.variant: value for row in rows if (value := row.value(metric.name)) is not None}
+        if not values:
+            return list(rows)
+        best = max(values.values()) if metric.higher_is_better else min(values.values())
+        return [r for r in rows if r.variant in values and abs(values[r.variant] - best) <= self.tie * abs(best)]
+
+
+def decide(
+    params: Params, rows: Sequence[Row], conditions_sha256: str, extra_gates: Mapping[str, Gate] | None = None
+) -> Decision:
+    """The pick among the variants that are ok and pass every gate; none when there is no such variant."""
+    asked = {**params.gates, **(extra_gates or {})}
+    baseline = next(row for row in rows if row.is_baseline)
+    verdicts = {row.variant: gates.judge_all(asked, row, baseline) for row in rows}
+    overall = {row.variant: gates.overall(row, verdicts[row.variant]) for row in rows}
+    ranking = Ranking(
+        candidates=tuple(row for row in rows if overall[row.variant] is Verdict.PASS),
+        metrics=tuple(BY_NAME[name] for name in params.decision.prefer),
+        tie=params.decision.tie,
+    )
+    pick = ranking.best()
+    return Decision(
+        pick=pick.variant if pick else None,
+        headline=_headline(pick, baseline, overall),
+        baseline=baseline.variant,
+        workload=params.decision.workload,
+        prefer=list(params.decision.prefer),
+        tie=params.decision.tie,
+        frontier=[row.variant for row in rows if row.on_frontier],
+        variants=[
+            VariantDecision(
+                variant=row.variant,
+                status=row.status,
+                verdict=overall[row.variant],
+                on_frontier=row.on_frontier,
+                dominated_by=list(row.dominated_by),
+                gates=verdicts[row.variant],
+                why=_why(row, pick, verdicts[row.variant], ranking),
+            )
+            for row in rows
+        ],
+        conditions_sha256=conditions_sha256,
+    )
+
+
+# --- words -----------------------------------------------------------------------------------------------------
+
+
+def _headline(pick: Row | None, baseline: Row, overall: Mapping[str, Verdict]) -> str:
+    if pick is None:
+        undecided = [variant for variant, verdict in overall.items() if verdict is Verdict.UNDECIDED]
+        more = f" Undecided: {', '.join(undecided)}." if undecided else ""
+        return f"No variant can be shipped yet: none passes every gate.{more}"
+    if pick.is_baseline:
+        return f"Ship {pick.variant}, the baseline: no other variant that passes every gate is preferred to it."
+    return f"Ship {pick.variant}: {trade(pick, baseline)}."
+
+
+def trade(row: Row, baseline: Row) -> str:
+    """What a variant gives and takes against the baseline, in one line."""
+    parts = []
+    if row.value("speedup") is not None:
+        parts.append(f"{cells.of_row(row, BY_NAME['speedup'])} the decode speed of {baseline.variant}")
+    own, base = row.value("weight_bytes"), baseline.value("weight_bytes")
+    if own is not None and base:
+        parts.append(f"{100 * own / base:.0f} % of its weight bytes")
+    if row.value("quality_delta") is not None:
+        parts.append(f"quality {cells.of_row(row, BY_NAME['quality_delta'])}")
+    return ", ".join(parts) or f"nothing can be compared to {baseline.variant}"
+
+
+def _why(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: Ranking) -> str:
+    if not row.ok:
+        return f"{row.status.value}: {row.reason}"
+    failed = [v for v in verdicts if v.verdict is Verdict.FAIL]
+    undecided = [v for v in verdicts if v.verdict is Verdict.UNDECIDED]
+    if failed:
+        return "; ".join(f"gate {v.gate} FAIL: {v.reason}" for v in failed)
+    if undecided:
+        open_gates = "; ".join(f"gate {v.gate} is UNDECIDED: {v.reason}" for v in undecided)
+        return f"could be shipped if this were decided: {open_gates}"
+    assert pick is not None, "a variant that passes every gate is a candidate, so there is a pick"
+    if row.variant == pick.variant:
+        return _why_picked(pick, ranking)
+    if pick.variant in row.dominated_by:
+        return f"dominated by {pick.variant}: {_beaten(row, pick)}"
+    metric = ranking.lost_on(row)
+    if metric is None:
+        first = "that is the baseline" if pick.is_baseline else "whose name comes first"
+        return f"tied within {100 * ranking.tie:g} % on every preferred metric with {pick.variant}, {first}"
+    own, theirs = cells.of_row(row, metric), cells.of_row(pick, metric)
+    return f"ranked lower on {metric.title}: {own} against {theirs} of {pick.variant}"
+
+
+def _why_picked(pick: Row, ranking: Ranking) -> str:
+    rivals = [row for row in ranking.candidates if row.variant != pick.variant]
+    if not rivals:
+        return "the only variant that passes every gate"
+    decisive = {metric.name for row in rivals if (metric := ranking.lost_on(row))}
+    named = [metric.title for metric in ranking.metrics if metric.name in decisive]
+    return (
+        f"passes every gate and leads on {' then '.join(named)}" if named else "passes every gate, tied with the rest"
+    )
+
+
+def _beaten(row: Row, rival: Row) -> str:
+    """The axes of the frontier on which the rival is better, with both numbers."""
+    parts = []
+    for axis in frontier.AXES:
+        own, theirs = row.value(axis.name), rival.value(axis.name)
+        if own is not None and theirs is not None and own != theirs:
+            parts.append(f"{axis.title} {axis.display(own)} against {axis.display(theirs)}")
+    return ", ".join(parts)

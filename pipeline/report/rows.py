@@ -1,0 +1,74 @@
+"""One row per variant: its status and every metric of the catalogue. The table that everything else reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.metrics.catalogue import METRICS, Metric
+from pipeline.metrics.evidence import VariantEvidence
+from pipeline.params import Params
+from pipeline.records import Reading, Status
+from pipeline.report import frontier
+from pipeline.report.gather import Gathered
+
+
+@dataclass(frozen=True)
+class Row:
+    variant: str
+    engine: str
+    status: Status
+    reason: str | None
+    is_baseline: bool
+    items: int
+    """Scored items over all eval sets."""
+    artifact_sha256: str | None
+    readings: dict[str, Reading]
+    """By metric name; every metric of the catalogue is there."""
+    on_frontier: bool
+    dominated_by: tuple[str, ...]
+
+    def value(self, metric: str | None) -> float | None:
+        """None where the value is missing, or where there is no such bound."""
+        return self.readings[metric].value if metric else None
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.OK
+
+
+def build(params: Params, gathered: Gathered) -> tuple[Row, ...]:
+    readings = {e.variant: {metric.name: metric.compute(e) for metric in METRICS} for e in gathered.variants}
+    ok = [e.variant for e in gathered.variants if e.status is Status.OK]
+    beaten_by = _dominators({variant: readings[variant] for variant in ok})
+    return tuple(_row(params, e, readings[e.variant], beaten_by) for e in gathered.variants)
+
+
+def _row(
+    params: Params, evidence: VariantEvidence, readings: dict[str, Reading], beaten_by: dict[str, list[str]]
+) -> Row:
+    return Row(
+        variant=evidence.variant,
+        engine=params.variants[evidence.variant].engine,
+        status=evidence.status,
+        reason=evidence.reason,
+        is_baseline=evidence.is_baseline,
+        items=evidence.items,
+        artifact_sha256=evidence.artifact_sha256,
+        readings=readings,
+        on_frontier=beaten_by.get(evidence.variant) == [],
+        dominated_by=tuple(beaten_by.get(evidence.variant, ())),
+    )
+
+
+def _dominators(
+    readings: dict[str, dict[str, Reading]], axes: Sequence[Metric] = frontier.AXES
+) -> dict[str, list[str]]:
+    """Of the variants that have a value on every axis; the others are neither on the frontier nor dominated."""
+    points: dict[str, list[float]] = {}
+    for variant, found in readings.items():
+        values = [found[axis.name].value for axis in axes]
+        present = [value for value in values if value is not None]
+        if len(present) == len(axes):
+            points[variant] = present
+    return frontier.dominators(points, [bool(axis.higher_is_better) for axis in axes])

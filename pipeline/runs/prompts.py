@@ -1,0 +1,81 @@
+"""Tokenize everything that is asked of the variants, once: eval items and speed workloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline import checkpoint, eval_sets, records, store
+from pipeline.errors import UserError
+from pipeline.records import WorkloadPrompt, WorkloadPrompts
+from pipeline.tokenizer import Tokenizer
+
+
+class WorkloadJob(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    prompt_tokens: int
+    output_tokens: int
+    warmup: int
+    repeats: int
+
+
+class Job(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    eval_sets: list[str]
+    workloads: dict[str, WorkloadJob]
+
+
+def run(job: Job) -> WorkloadPrompts:
+    """Write one prompts file per eval set and one for the workloads.
+
+    Raises:
+        UserError: with every faulty item, every prompt over the context, every text too short.
+    """
+    manifest = checkpoint.read_manifest(store.BASE)
+    tokenizer = Tokenizer(store.BASE)
+    problems: list[str] = []
+    for name in job.eval_sets:
+        try:
+            items = eval_sets.tokenize(name, tokenizer, manifest.context_length)
+            records.save_items(store.eval_set_prompts(name), items)
+        except UserError as error:
+            problems.extend(error.problems)
+    workloads = []
+    for name, workload in job.workloads.items():
+        try:
+            workloads.append(_tokenize(name, workload, tokenizer, manifest.context_length))
+        except UserError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise UserError(problems)
+    prompts = WorkloadPrompts(tokenizer_sha256=manifest.tokenizer_sha256, workloads=workloads)
+    records.save(store.WORKLOAD_PROMPTS, prompts)
+    return prompts
+
+
+def _tokenize(name: str, workload: WorkloadJob, tokenizer: Tokenizer, context: int) -> WorkloadPrompt:
+    place = f"benchmark.workloads.{name}"
+    if workload.prompt_tokens + workload.output_tokens > context:
+        raise UserError(
+            f"{place}: {workload.prompt_tokens} prompt and {workload.output_tokens} output tokens exceed the "
+            f"model's context of {context}"
+        )
+    ids = tokenizer.text(Path(workload.text).read_text(encoding="utf-8"))
+    if len(ids) < workload.prompt_tokens:
+        raise UserError(
+            f"{place}: prompt_tokens is {workload.prompt_tokens}, but {workload.text} has only {len(ids)} tokens; "
+            "lengthen the text or lower prompt_tokens"
+        )
+    ids = ids[: workload.prompt_tokens]
+    return WorkloadPrompt(
+        workload=name,
+        token_ids=ids,
+        prompt_sha256=store.sha256_json(ids),
+        output_tokens=workload.output_tokens,
+        warmup=workload.warmup,
+        repeats=workload.repeats,
+    )

@@ -1,0 +1,115 @@
+"""Make one artifact: check the shapes, tokenize the calibration texts, quantize, complete the folder, hash it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline import calibration, checkpoint, plugins, store
+from pipeline.errors import UserError
+from pipeline.probes import device, process
+from pipeline.quantizers import QuantizeJob
+from pipeline.records import QuantizeRecord, Status
+from pipeline.tokenizer import Tokenizer
+
+TOKENIZER_AND_GENERATION = (
+    *checkpoint.TOKENIZER_FILES,
+    checkpoint.CHAT_TEMPLATE_FILE,
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+)
+
+
+class Job(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    variant: str
+    quantizer: str
+    settings: dict[str, Any]
+    device: str
+    compute_dtype: dict[str, str]
+    """Device → torch dtype."""
+    threads: int
+    seed: int
+
+
+def run(job: Job) -> QuantizeRecord:
+    """Write the artifact of one variant, manifest last.
+
+    Raises:
+        UserError: the settings do not fit the model, or the calibration set is too small.
+    """
+    start = time.monotonic()
+    quantizer = plugins.load("pipeline.quantizers", job.quantizer)
+    settings = quantizer.Settings.model_validate(job.settings)
+    found = quantizer.check(settings, checkpoint.linears(store.BASE))
+    if found:
+        raise UserError(f"variants.{job.variant}.settings.{problem}" for problem in found)
+    tokens = _calibration_tokens(settings)
+    on = device.resolve(job.device)
+    device.set_threads(on, job.threads)
+    out = store.artifact(job.variant)
+    if tokens:
+        print(f"calibrating on {tokens.use.samples_kept} samples, {tokens.use.tokens} tokens", flush=True)
+    modules = quantizer.quantize(
+        QuantizeJob(
+            base=store.BASE,
+            out=out,
+            settings=settings,
+            calibration=tokens.token_ids if tokens else [],
+            device=on,
+            compute_dtype=job.compute_dtype[on],
+            seed=job.seed,
+        )
+    )
+    _copy_tokenizer(store.BASE, out)
+    base = checkpoint.read_manifest(store.BASE)
+    manifest = checkpoint.write_manifest(
+        out,
+        name=job.variant,
+        base=base.base,
+        quantizer=job.quantizer,
+        settings=settings.model_dump(mode="json"),
+        packages=checkpoint.package_versions(quantizer.PACKAGES),
+        format=quantizer.FORMAT,
+        parameters=base.parameters,
+        quantized_modules=modules,
+        calibration=tokens.use if tokens else None,
+    )
+    return QuantizeRecord(
+        variant=job.variant,
+        status=Status.OK,
+        quantizer=job.quantizer,
+        base=manifest.base,
+        tokenizer_sha256=manifest.tokenizer_sha256,
+        chat_template_sha256=manifest.chat_template_sha256,
+        artifact_sha256=manifest.artifact_sha256,
+        weight_bytes=manifest.weight_bytes,
+        bits_per_weight=manifest.bits_per_weight,
+        calibration=manifest.calibration,
+        wall_s=time.monotonic() - start,
+        peak_process_bytes=process.peak_bytes(),
+    )
+
+
+def _calibration_tokens(settings: Any) -> calibration.CalibrationTokens | None:
+    wanted = getattr(settings, "calibration", None)
+    return calibration.tokenize(wanted, Tokenizer(store.BASE)) if wanted else None
+
+
+def _copy_tokenizer(base: Path, out: Path) -> None:
+    """Give the artifact the base's own tokenizer, chat template and generation config, byte for byte.
+
+    Libraries rewrite these files on saving, and a changed template or end token would be measured as lost quality.
+    """
+    for name in TOKENIZER_AND_GENERATION:
+        if (base / name).is_file():
+            shutil.copyfile(base / name, out / name)
+        elif (out / name).exists():
+            (out / name).unlink()

@@ -1,0 +1,1 @@
+"""One thin module per DVC stage: read params, call, write. Nothing imports these."""

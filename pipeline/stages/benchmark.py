@@ -1,0 +1,45 @@
+"""Measure one variant's speed and memory in a fresh process; a failure becomes its record."""
+
+from __future__ import annotations
+
+from pipeline import checkpoint, params, records, store, supervise
+from pipeline.records import SpeedRecord, Status
+from pipeline.runs.benchmark import Job
+from pipeline.stages import _main
+
+
+def main(variant: str) -> None:
+    settings = params.load()
+    record = _measure(variant, settings) if checkpoint.is_complete(store.artifact(variant)) else _without(variant)
+    records.save(store.speed_record(variant), record)
+    print(f"benchmark {variant}: {record.status}" + (f", {record.reason}" if record.reason else ""), flush=True)
+
+
+def _measure(variant: str, settings: params.Params) -> SpeedRecord:
+    job = Job(
+        variant=variant,
+        engine=settings.variants[variant].engine,
+        device=settings.runtime.device,
+        compute_dtype=settings.runtime.compute_dtype.model_dump(),
+        threads=settings.runtime.threads,
+        seed=settings.seed,
+    )
+    result = supervise.run(
+        "benchmark",
+        job,
+        title=f"benchmark {variant}",
+        log=store.log("benchmark", variant),
+        timeout_s=settings.benchmark.timeout_s,
+        environment={},
+    )
+    if isinstance(result, supervise.Failure):
+        return SpeedRecord(variant=variant, status=Status.FAILED, reason=result.reason)
+    return SpeedRecord.model_validate(result)
+
+
+def _without(variant: str) -> SpeedRecord:
+    return SpeedRecord(variant=variant, status=Status.FAILED, reason=store.NO_ARTIFACT)
+
+
+if __name__ == "__main__":
+    _main.run(main)

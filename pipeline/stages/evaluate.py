@@ -1,0 +1,54 @@
+"""Score one variant on one eval set in a fresh process; a failure becomes its record."""
+
+from __future__ import annotations
+
+from pipeline import checkpoint, eval_sets, params, records, store, supervise
+from pipeline.records import QualityRecord, Status
+from pipeline.runs.evaluate import Job
+from pipeline.stages import _main
+
+
+def main(variant: str, eval_set: str) -> None:
+    settings = params.load()
+    if checkpoint.is_complete(store.artifact(variant)):
+        record = _evaluate(variant, eval_set, settings)
+    else:
+        record = _failed(variant, eval_set, store.NO_ARTIFACT)
+    if record.status is not Status.OK:
+        records.save_items(store.quality_items(variant, eval_set), [])
+    records.save(store.quality_record(variant, eval_set), record)
+    words = f", {record.reason}" if record.reason else ""
+    print(f"evaluate {variant} on {eval_set}: {record.status}{words}", flush=True)
+
+
+def _evaluate(variant: str, eval_set: str, settings: params.Params) -> QualityRecord:
+    job = Job(
+        variant=variant,
+        engine=settings.variants[variant].engine,
+        eval_set=eval_set,
+        eval_set_version=eval_sets.read_card(eval_set).version,
+        batch_size=settings.evaluate.batch_size,
+        device=settings.runtime.device,
+        compute_dtype=settings.runtime.compute_dtype.model_dump(),
+        threads=settings.runtime.threads,
+        seed=settings.seed,
+    )
+    result = supervise.run(
+        "evaluate",
+        job,
+        title=f"evaluate {variant} on {eval_set}",
+        log=store.log("evaluate", f"{variant}-{eval_set}"),
+        timeout_s=settings.evaluate.timeout_s,
+        environment={},
+    )
+    if isinstance(result, supervise.Failure):
+        return _failed(variant, eval_set, result.reason)
+    return QualityRecord.model_validate(result)
+
+
+def _failed(variant: str, eval_set: str, reason: str) -> QualityRecord:
+    return QualityRecord(variant=variant, status=Status.FAILED, reason=reason, eval_set=eval_set)
+
+
+if __name__ == "__main__":
+    _main.run(main)

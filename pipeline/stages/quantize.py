@@ -1,0 +1,55 @@
+"""Make one variant's artifact in a fresh process; a failure becomes its record."""
+
+from __future__ import annotations
+
+import shutil
+
+from pipeline import params, plugins, records, store, supervise
+from pipeline.records import QuantizeRecord, Status, missing
+from pipeline.runs.quantize import Job
+from pipeline.stages import _main
+
+
+def main(variant: str) -> None:
+    settings = params.load()
+    wanted = settings.variants[variant]
+    out = store.artifact(variant)
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    job = Job(
+        variant=variant,
+        quantizer=wanted.quantizer,
+        settings=wanted.settings,
+        device=settings.runtime.device,
+        compute_dtype=settings.runtime.compute_dtype.model_dump(),
+        threads=settings.runtime.threads,
+        seed=settings.seed,
+    )
+    result = supervise.run(
+        "quantize",
+        job,
+        title=f"quantize {variant}",
+        log=store.log("quantize", variant),
+        timeout_s=settings.quantize.timeout_s,
+        environment=plugins.load("pipeline.quantizers", wanted.quantizer).ENVIRONMENT,
+    )
+    if isinstance(result, supervise.Failure):
+        # An artifact without manifest is not complete; an empty folder says so to people too.
+        shutil.rmtree(out)
+        out.mkdir()
+        record = QuantizeRecord(
+            variant=variant,
+            status=Status.FAILED,
+            reason=result.reason,
+            quantizer=wanted.quantizer,
+            wall_s=result.wall_s,
+            peak_process_bytes=missing("the worker did not finish"),
+        )
+    else:
+        record = QuantizeRecord.model_validate(result)
+    records.save(store.quantize_record(variant), record)
+    print(f"quantize {variant}: {record.status}" + (f", {record.reason}" if record.reason else ""), flush=True)
+
+
+if __name__ == "__main__":
+    _main.run(main)

@@ -1,0 +1,196 @@
+"""Runs a worker process, shows how far it is, keeps its log, and turns its death into a reason."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from pipeline import progress, store
+from pipeline.errors import UserError
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+PLAIN_INTERVAL_S = 15.0
+
+QUIET: Mapping[str, str] = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
+    "PYTHONUNBUFFERED": "1",
+}
+"""Workers read local files only and tell no one about it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    reason: str
+    wall_s: float
+
+
+class Display(Protocol):
+    def line(self, text: str) -> None: ...
+
+
+def run(
+    name: str, job: BaseModel, *, title: str, log: Path, timeout_s: float, environment: Mapping[str, str]
+) -> dict[str, Any] | Failure:
+    """Run `pipeline.runs.<name>` on `job` in a fresh process.
+
+    Returns the record it made as JSON, or why there is none: an exception, a signal, or the timeout.
+
+    Raises:
+        UserError: the worker found a mistake that the user must mend.
+    """
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="quantgate-job-") as folder:
+        job_path, result_path = Path(folder, "job.json"), Path(folder, "result.json")
+        store.write_text(job_path, job.model_dump_json())
+        command = [sys.executable, "-m", "pipeline.worker", name, str(job_path), str(result_path)]
+        ending = _supervise(command, title, log, timeout_s, {**os.environ, **QUIET, **environment})
+        wall_s = time.monotonic() - start
+        result = store.read_json(result_path) if result_path.exists() else {"failed": ending}
+    if "user_error" in result:
+        raise UserError(result["user_error"])
+    if "failed" in result:
+        return Failure(f"{result['failed']} (log: {log})", wall_s)
+    record: dict[str, Any] = result["record"]
+    return record
+
+
+def _supervise(command: list[str], title: str, log: Path, timeout_s: float, environment: dict[str, str]) -> str:
+    """Run to the end or the timeout; returns words on how it ended."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    timed_out = threading.Event()
+
+    def stop() -> None:
+        timed_out.set()
+        _kill(process)
+
+    timer = threading.Timer(timeout_s, stop)
+    timer.start()
+    last: deque[str] = deque(maxlen=1)
+    try:
+        assert process.stdout is not None
+        with log.open("w", encoding="utf-8") as stream, _display(title) as display:
+            for line in _clean(process.stdout):
+                display.line(line)
+                if progress.parse(line) is None:
+                    stream.write(line + "\n")
+                    last.append(line)
+        process.wait()
+    finally:
+        timer.cancel()
+        _kill(process)
+    if timed_out.is_set():
+        return f"stopped after the time limit of {timeout_s:g} s"
+    return _ending(process.returncode, last[0] if last else "no output")
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End the worker and whatever it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _ending(code: int, last_line: str) -> str:
+    if code >= 0:
+        return f"the worker ended with exit code {code}; its last words: {last_line}"
+    name = signal.Signals(-code).name
+    hint = ", most often the system out of memory" if name == "SIGKILL" else ""
+    return f"the worker was killed by {name}{hint}; its last words: {last_line}"
+
+
+def _clean(stream: Iterable[str]) -> Iterable[str]:
+    """Lines without colours and cursor movements; each state of a line that overwrites itself is one of its own."""
+    for raw in stream:
+        line = ANSI.sub("", raw).rstrip()
+        if line:
+            yield line
+
+
+def _display(title: str) -> AbstractContextManager[Display]:
+    return _BarDisplay(title) if sys.stdout.isatty() else nullcontext(_PlainDisplay(title))
+
+
+class _PlainDisplay:
+    """A line at the start and then at most one every `PLAIN_INTERVAL_S`, for logs."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._start = self._shown = time.monotonic()
+        self._step: progress.Progress | None = None
+        print(f"{title}: started", flush=True)
+
+    def line(self, text: str) -> None:
+        self._step = progress.parse(text) or self._step
+        now = time.monotonic()
+        if now - self._shown < PLAIN_INTERVAL_S:
+            return
+        self._shown = now
+        words = f"{self._step.what} {self._step.done}/{self._step.total}" if self._step else text[:120]
+        print(f"{self._title}: {now - self._start:.0f} s, {words}", flush=True)
+
+
+class _BarDisplay:
+    """A live bar on a terminal; between progress lines it shows the worker's last words."""
+
+    def __init__(self, title: str) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("[dim]{task.fields[words]}", markup=True),
+        )
+        self._title = title
+        self._task = self._bar.add_task(title, total=None, words="starting")
+
+    def __enter__(self) -> _BarDisplay:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def line(self, text: str) -> None:
+        from rich.markup import escape
+
+        step = progress.parse(text)
+        if step is None:
+            self._bar.update(self._task, words=escape(text[:60]))
+        else:
+            self._bar.update(self._task, completed=step.done, total=step.total, words=escape(step.what))

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from pipeline.metrics import display
+
+
+@pytest.mark.parametrize(
+    ("show", "value", "text"),
+    [
+        (display.memory, 257 * 2**20, "257 MiB"),
+        (display.memory, 1.5 * 2**30, "1.50 GiB"),
+        (display.memory, 2**20, "1.00 MiB"),
+        (display.milliseconds, 0.0423, "42.3 ms"),
+        (display.milliseconds, 1.2, "1200 ms"),
+        (display.share, 0.6167, "61.7 %"),
+        (display.points, -0.0125, "−1.2 pp"),
+        (display.points, 0.0125, "+1.2 pp"),
+        (display.points, -0.0001, "0.0 pp"),
+        (display.ratio, 1.234, "1.23×"),
+        (display.rate, 12.34, "12.3"),
+        (display.rate, 1234.5, "1234"),
+    ],
+)
+def test_shown(show, value, text):
+    assert show(value) == text
+
+
+def test_a_span_says_a_shared_unit_once():
+    assert display.span(display.points, -0.058, 0.004) == "−5.8 to +0.4 pp"
+    assert display.span(display.memory, 500 * 2**20, 2**30) == "500 MiB to 1.00 GiB"
+    assert display.span(display.rate, 1, 2) == "1.0 to 2.0"

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.params import Gate
+from pipeline.records import Decision, Status, Verdict
+from pipeline.report.analysis import analyse
+
+SCORES = [1.0] * 72 + [0.0] * 48
+
+
+def decide(project, *variants, **extra) -> Decision:
+    return analyse(project.write(*variants), **extra).decision
+
+
+def why(decision: Decision) -> dict[str, str]:
+    return {decided.variant: decided.why for decided in decision.variants}
+
+
+def test_the_fastest_of_those_that_pass(project, four_variants):
+    found = decide(project, *four_variants)
+    assert found.pick == "int4-gptq"
+    # 25 / 20 tokens per second; 90 / 257 MiB; 3 of 120 items lost
+    assert found.headline == (
+        "Ship int4-gptq: 1.25× the decode speed of fp16, 35 % of its weight bytes, quality −2.5 pp (−5.8 to 0.0 pp)."
+    )
+    assert why(found) == {
+        "fp16": "ranked lower on Decode tokens/s: 20.0 against 25.0 of int4-gptq",
+        "int8": "ranked lower on Decode tokens/s: 5.0 against 25.0 of int4-gptq",
+        "int4-gptq": "passes every gate and leads on Decode tokens/s",
+        "int4-awq": "failed: quantize: out of memory",
+    }
+    assert found.frontier == ["fp16", "int4-gptq"]
+
+
+def test_a_dominated_variant_is_told_on_what(project, build):
+    fp16 = build.evidence("fp16", SCORES)
+    slow = build.evidence("int8", SCORES, tpot_s=0.1, peak_bytes=2**30)
+    found = decide(project, fp16, slow)
+    assert found.pick == "fp16"
+    assert found.headline.startswith("Ship fp16, the baseline: ")
+    assert why(found)["int8"] == (
+        "dominated by fp16: Decode tokens/s 10.0 against 20.0, Peak memory 1.00 GiB against 900 MiB"
+    )
+
+
+def test_within_the_tie_the_next_metric_decides(project, build):
+    # 20 against 20.83 tokens/s is 4 %, less than the tie of 5 %; the smaller one wins.
+    fp16 = build.evidence("fp16", SCORES, tpot_s=0.048)
+    small = build.evidence("int8", SCORES, tpot_s=0.05, weight_bytes=2**27)
+    found = decide(project, fp16, small)
+    assert found.pick == "int8"
+    assert why(found)["fp16"] == "ranked lower on Weights on disk: 257 MiB against 128 MiB of int8"
+
+
+def test_tied_on_everything_the_baseline_comes_first(project, build):
+    found = decide(project, build.evidence("fp16", SCORES), build.evidence("b", SCORES), build.evidence("a", SCORES))
+    assert found.pick == "fp16"
+    assert why(found)["a"] == "tied within 5 % on every preferred metric with fp16, that is the baseline"
+
+
+def test_tied_without_the_baseline_the_first_name_comes_first(project, build):
+    worse = [build.evidence(name, SCORES, tpot_s=0.01) for name in ("b", "a")]
+    found = decide(project, build.evidence("fp16", SCORES), *worse)
+    assert found.pick == "a"
+    assert why(found)["b"] == "tied within 5 % on every preferred metric with a, whose name comes first"
+
+
+def test_nothing_passes(project, build):
+    project.raw["gates"] = {"speed": {"metric": "decode_tokens_per_s", "at_least": 100}}
+    found = decide(project, build.evidence("fp16", SCORES), build.failed("int8"))
+    assert found.pick is None
+    assert found.headline == "No variant can be shipped yet: none passes every gate."
+    assert why(found) == {
+        "fp16": "gate speed FAIL: 20.0 < 100",
+        "int8": "failed: quantize: out of memory",
+    }
+
+
+def test_an_undecided_variant_is_no_candidate_but_is_named(project, build):
+    # 12 of 120 items lost: -10 pp, an interval that holds -8 pp
+    ours = build.evidence("int4", [0.0] * 12 + SCORES[12:], tpot_s=0.01)
+    found = decide(project, build.evidence("fp16", SCORES), ours)
+    assert found.pick == "fp16"
+    assert why(found)["int4"].startswith(
+        "could be shipped if this were decided: gate quality-drop is UNDECIDED: −10.0 pp"
+    )
+    assert "more items would decide it" in why(found)["int4"]
+
+
+def test_undecided_variants_are_named_when_nothing_passes(project, build):
+    project.raw["gates"]["speed"] = {"metric": "decode_tokens_per_s", "at_least": 50}
+    ours = build.evidence("int4", [0.0] * 12 + SCORES[12:], tpot_s=0.01)
+    found = decide(project, build.evidence("fp16", SCORES), ours)
+    assert found.pick is None
+    assert found.headline.endswith("Undecided: int4.")
+
+
+def test_a_failed_baseline_leaves_comparisons_undecided(project, build):
+    found = decide(project, build.failed("fp16"), build.evidence("int8", SCORES))
+    assert found.pick is None
+    assert [verdict.verdict for verdict in found.variants[1].gates] == [Verdict.UNDECIDED, Verdict.UNDECIDED]
+    project.raw["gates"] = {}
+    alone = decide(project, build.failed("fp16"), build.evidence("int8", SCORES))
+    assert alone.pick == "int8"
+    assert alone.headline == "Ship int8: nothing can be compared to fp16."
+
+
+def test_an_invalid_variant_is_never_picked(project, build):
+    fast = build.evidence("int8", SCORES, tpot_s=0.001)
+    speed = fast.speed.model_copy(update={"status": Status.INVALID, "reason": "wrong device"})
+    found = decide(project, build.evidence("fp16", SCORES), replace(fast, speed=speed))
+    assert found.pick == "fp16"
+    assert why(found)["int8"] == "invalid: benchmark: wrong device"
+
+
+def test_extra_gates_count_like_those_of_the_file(project, four_variants):
+    extra = {"--min-quality": Gate(metric="peak_memory_bytes", at_most=2**20)}
+    found = decide(project, *four_variants, extra_gates=extra)
+    assert found.pick is None
+    assert "gate --min-quality FAIL" in why(found)["fp16"]
+
+
+def test_conditions_hash_ignores_results_and_follows_conditions(project, build):
+    fp16 = build.evidence("fp16", SCORES)
+    first = decide(project, fp16).conditions_sha256
+    assert decide(project, build.evidence("fp16", SCORES, tpot_s=0.07)).conditions_sha256 == first
+    items = build.scored("fp16", build.items(SCORES), eval_set_sha256="a" * 64)
+    assert decide(project, replace(fp16, quality=(items,))).conditions_sha256 != first
+
+
+@pytest.mark.parametrize("prefer", [["quality"], ["ttft_s_p95", "quality"]])
+def test_a_preferred_metric_that_nobody_has_decides_nothing(project, build, prefer):
+    project.raw["decision"]["prefer"] = prefer
+    few = [build.workload(repeats=5)]
+    variants = [replace(build.evidence(name, SCORES), speed=build.speed(name, few)) for name in ("fp16", "int8")]
+    assert decide(project, *variants).pick == "fp16"

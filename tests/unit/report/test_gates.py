@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+
+from pipeline.metrics.catalogue import METRICS
+from pipeline.params import Gate
+from pipeline.records import Reading, Status, Verdict, known, missing
+from pipeline.report import gates
+from pipeline.report.rows import Row
+
+
+def row(variant: str = "int8", status: Status = Status.OK, items: int = 100, **values: float | None) -> Row:
+    readings: dict[str, Reading] = {metric.name: missing("not measured") for metric in METRICS}
+    readings |= {name: missing("not measured") if value is None else known(value) for name, value in values.items()}
+    return Row(
+        variant=variant,
+        engine="transformers",
+        status=status,
+        reason=None if status is Status.OK else "benchmark: out of memory",
+        is_baseline=variant == "fp16",
+        items=items,
+        artifact_sha256=None,
+        readings=readings,
+        on_frontier=False,
+        dominated_by=(),
+    )
+
+
+BASELINE = row("fp16", weight_bytes=1000 * 2**20, decode_tokens_per_s=20)
+
+
+def judged(gate: Gate, ours: Row) -> tuple[Verdict, str]:
+    found = gates.judge("the-gate", gate, ours, BASELINE)
+    return found.verdict, found.reason
+
+
+DROP = Gate(metric="quality_delta", at_least=-0.08)
+
+
+def delta(mean: float, low: float | None, high: float | None) -> Row:
+    return row(quality_delta=mean, delta_ci_low=low, delta_ci_high=high)
+
+
+def test_the_whole_interval_meets_the_bound():
+    verdict, reason = judged(DROP, delta(-0.02, -0.05, 0.01))
+    assert verdict is Verdict.PASS
+    assert reason == "−2.0 pp (−5.0 to +1.0 pp): the whole interval is at least −8.0 pp"
+
+
+def test_touching_the_bound_meets_it():
+    assert judged(DROP, delta(-0.02, -0.08, 0.01))[0] is Verdict.PASS
+    assert judged(Gate(metric="quality_delta", at_most=0.01), delta(-0.02, -0.08, 0.01))[0] is Verdict.PASS
+
+
+def test_none_of_the_interval_meets_the_bound():
+    assert judged(DROP, delta(-0.15, -0.2, -0.1))[0] is Verdict.FAIL
+
+
+def test_undecided_says_how_many_more_items():
+    # The bound is below the mean: half-width -0.02 - -0.10 = 0.08, distance 0.06: 100 × (0.08/0.06)² - 100 = 77.8
+    verdict, reason = judged(DROP, delta(-0.02, -0.10, 0.04))
+    assert verdict is Verdict.UNDECIDED
+    assert "only part of it is at least −8.0 pp; about 78 more items would decide it" in reason
+
+
+def test_undecided_on_the_failing_side_uses_that_side_of_the_interval():
+    # The bound is above the mean: half-width 0.06, distance 0.02: 100 × 9 - 100
+    assert "about 800 more items" in judged(DROP, delta(-0.10, -0.2, -0.04))[1]
+
+
+def test_undecided_at_the_bound_itself():
+    verdict, reason = judged(DROP, delta(-0.08, -0.1, -0.05))
+    assert verdict is Verdict.UNDECIDED
+    assert "the mean equals the bound" in reason
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "high", "verdict"),
+    [(0.1, 0.05, 0.15, Verdict.FAIL), (-0.1, -0.15, -0.05, Verdict.PASS), (0.0, -0.1, 0.1, Verdict.UNDECIDED)],
+)
+def test_an_upper_bound_mirrors_a_lower_one(mean, low, high, verdict):
+    assert judged(Gate(metric="quality_delta", at_most=0.01), delta(mean, low, high))[0] is verdict
+
+
+def test_a_value_whose_interval_is_missing_is_undecided():
+    verdict, reason = judged(DROP, delta(0.0, None, None))
+    assert verdict is Verdict.UNDECIDED
+    assert reason == "0.0 pp has no interval: not measured"
+
+
+def test_a_metric_without_an_interval_compares_the_point():
+    gate = Gate(metric="ttft_s_p95", at_most=0.5)
+    assert judged(gate, row(ttft_s_p95=0.5)) == (Verdict.PASS, "500 ms ≤ 500 ms")
+    assert judged(gate, row(ttft_s_p95=0.6)) == (Verdict.FAIL, "600 ms > 500 ms")
+
+
+def test_a_relative_bound_is_a_multiple_of_the_baseline():
+    gate = Gate(metric="decode_tokens_per_s", at_least=1.5, relative=True)
+    found = gates.judge("fast", gate, row(decode_tokens_per_s=29), BASELINE)
+    assert (found.verdict, found.bound, found.reason) == (Verdict.FAIL, 30, "29.0 < 30.0")
+    assert gates.describe(gate, BASELINE) == "Decode tokens/s ≥ 1.5 × fp16's (30.0)"
+
+
+def test_a_relative_bound_without_a_baseline_is_undecided():
+    verdict, reason = judged(Gate(metric="ttft_s_p50", at_most=1.0, relative=True), row(ttft_s_p50=0.1))
+    assert verdict is Verdict.UNDECIDED
+    assert "relative to the baseline fp16, whose value is missing: not measured" in reason
+
+
+def test_a_missing_value_is_undecided_with_its_reason():
+    assert judged(DROP, row()) == (Verdict.UNDECIDED, "Quality vs baseline is missing: not measured")
+
+
+def test_a_variant_that_is_not_ok_fails():
+    broken = row(status=Status.FAILED, quality_delta=0.0, delta_ci_low=0.0, delta_ci_high=0.0)
+    assert judged(DROP, broken) == (Verdict.FAIL, "failed: benchmark: out of memory")
+    assert gates.overall(broken, []) is Verdict.FAIL
+
+
+def test_overall_is_the_worst_verdict():
+    passes, fails, open_ = (
+        gates.judge("g", DROP, ours, BASELINE)
+        for ours in (delta(0, -0.01, 0.01), delta(-0.2, -0.3, -0.1), delta(-0.07, -0.1, 0))
+    )
+    assert gates.overall(row(), [passes]) is Verdict.PASS
+    assert gates.overall(row(), [passes, open_]) is Verdict.UNDECIDED
+    assert gates.overall(row(), [passes, open_, fails]) is Verdict.FAIL
+    assert gates.overall(row(), []) is Verdict.PASS

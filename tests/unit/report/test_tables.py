@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import csv
+import io
+
+from pipeline.report import tables
+from pipeline.report.analysis import analyse
+
+HEADER = (
+    "variant,status,reason,engine,quality,quality_ci_low,quality_ci_high,quality_delta,delta_ci_low,delta_ci_high,"
+    "flips_lost,flips_won,decode_tokens_per_s,speedup,ttft_s_p50,ttft_s_p95,tpot_s_p50,tpot_s_p95,weight_bytes,"
+    "peak_memory_bytes,frontier,artifact_sha256"
+)
+
+
+def test_columns_stand_in_the_promised_order(project, four_variants):
+    text = tables.pareto_csv(analyse(project.write(*four_variants)).rows)
+    header = text.splitlines()[0]
+    assert header == (
+        HEADER + ",prefill_tokens_per_s,end_to_end_tokens_per_s,bits_per_weight,load_s,quantize_s,"
+        "length_finish_share,empty_outputs"
+    )
+
+
+def test_missing_numbers_are_empty_cells_and_bytes_are_whole(project, four_variants):
+    text = tables.pareto_csv(analyse(project.write(*four_variants)).rows)
+    lines = {line["variant"]: line for line in csv.DictReader(io.StringIO(text))}
+    assert lines["int4-gptq"]["weight_bytes"] == str(90 * 2**20)
+    assert lines["int4-gptq"]["frontier"] == "true"
+    failed = lines["int4-awq"]
+    assert (failed["status"], failed["reason"], failed["frontier"]) == ("failed", "quantize: out of memory", "false")
+    assert failed["quality"] == failed["artifact_sha256"] == failed["empty_outputs"] == ""
+
+
+def test_metrics_leave_out_what_is_missing(project, four_variants):
+    rows = analyse(project.write(*four_variants)).rows
+    assert tables.metrics_json(rows[3]) == {"status": "failed"}
+    assert tables.metrics_json(rows[0])["decode_tokens_per_s"] == 20

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline import cli, params, store
+from pipeline.errors import UserError
+
+SCORES = [1.0] * 72 + [0.0] * 48
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """The command as `(exit code, output)`; plugins of the file's quantizers and engines are not looked at."""
+    monkeypatch.setattr(params, "load", lambda: params.Params.model_validate(params.read_yaml(store.PARAMS)))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def invoke(*arguments: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli.app, list(arguments))
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.output
+
+    return invoke
+
+
+def test_recommend_names_the_pick_and_why_not_the_others(project, four_variants, run):
+    project.write(*four_variants)
+    code, text = run("recommend")
+    assert code == 0
+    assert text.splitlines()[0].startswith("Ship int4-gptq: 1.25× the decode speed of fp16")
+    assert "  int4-awq: failed: quantize: out of memory" in text.splitlines()
+
+
+def test_recommend_takes_more_gates(project, four_variants, run):
+    project.write(*four_variants)
+    code, text = run("recommend", "--max-memory-gib", "0.5", "--min-quality", "0.1", "--min-decode-tps", "1", "--json")
+    found = json.loads(text)
+    assert code == 0
+    assert found["pick"] is None
+    verdicts = {verdict["gate"]: verdict for verdict in found["variants"][0]["gates"]}
+    assert verdicts["--max-memory-gib"]["verdict"] == "FAIL"
+    assert verdicts["--max-memory-gib"]["bound"] == 2**29
+    assert verdicts["--min-quality"]["verdict"] == verdicts["--min-decode-tps"]["verdict"] == "PASS"
+
+
+def test_show_prints_every_variant_and_what_is_missing(project, four_variants, run):
+    project.write(*four_variants)
+    code, text = run("show")
+    assert code == 0
+    for name in ("fp16", "int8", "int4-gptq", "int4-awq"):
+        assert name in text
+    assert "int4-awq failed: quantize: out of memory" in text
+
+
+def test_gate_judges_the_recommended_variant(project, four_variants, run):
+    project.write(*four_variants)
+    code, text = run("gate")
+    assert (code, text.splitlines()[-1]) == (0, "PASS: int4-gptq")
+    assert "int4-awq: FAIL" in text
+
+
+def test_gate_of_a_failed_variant_fails(project, four_variants, run):
+    project.write(*four_variants)
+    code, text = run("gate", "int4-awq")
+    assert (code, text.splitlines()[-1]) == (1, "FAIL: int4-awq")
+
+
+def test_gate_of_an_undecided_variant_says_so(project, build, run):
+    project.write(build.evidence("fp16", SCORES), build.evidence("int4", [0.0] * 12 + SCORES[12:]))
+    assert run("gate", "int4")[0] == 2
+
+
+def test_gate_fails_when_nothing_passes(project, build, run):
+    project.raw["gates"] = {"speed": {"metric": "decode_tokens_per_s", "at_least": 100}}
+    project.write(build.evidence("fp16", SCORES))
+    code, text = run("gate")
+    assert (code, text.splitlines()[-1]) == (1, "FAIL: no variant passes every gate")
+
+
+def test_gate_of_an_unknown_variant_suggests_the_nearest(project, four_variants, run):
+    project.write(*four_variants)
+    with pytest.raises(UserError, match=r"no variant 'int9' in params\.yaml; did you mean 'int8'"):
+        run("gate", "int9")
+
+
+def command(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The console script in a process of its own."""
+    code = f"import sys; sys.argv = {['quantgate', *arguments]}; from pipeline.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_a_users_mistake_is_printed_without_a_traceback(tmp_path):
+    result = command("recommend", folder=tmp_path)
+    assert result.returncode == 3
+    assert result.stderr == "error: params.yaml: not found. Run this in the folder that holds it.\n"
+
+
+def test_a_wrong_option_does_not_read_as_undecided(tmp_path):
+    result = command("gate", "--wrong", folder=tmp_path)
+    assert result.returncode == 3
+    assert "No such option: --wrong" in result.stderr
+
+
+def test_help_is_fast():
+    """Best of three, so that a busy machine does not fail it."""
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        result = command("--help")
+        seconds.append(time.perf_counter() - start)
+        assert result.returncode == 0
+        assert "recommend" in result.stdout
+    assert min(seconds) < 0.5
