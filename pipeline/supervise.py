@@ -35,6 +35,10 @@ QUIET: Mapping[str, str] = {
 }
 """Workers read local files only and tell no one about it."""
 
+PATIENT: Mapping[str, str] = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+"""Threads that sleep at a barrier. By default they spin there, and then any other process on the machine slows a
+two-thread torch job five- to twentyfold. Not for the benchmark: on a quiet machine sleeping costs about a quarter."""
+
 
 @dataclass(frozen=True)
 class Failure:

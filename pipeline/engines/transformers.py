@@ -39,10 +39,15 @@ def load(artifact: Path, options: EngineOptions) -> TransformersSession:
 
 class TransformersSession:
     def __init__(self, model: Any, options: EngineOptions) -> None:
+        from transformers import GenerationConfig
+
         self._model = model
         self._options = options
         eos = model.generation_config.eos_token_id
         self._eos: frozenset[int] = frozenset(eos if isinstance(eos, list) else [] if eos is None else [eos])
+        # `generate` fills whatever a call leaves unset from here: the checkpoint's own end tokens would cut pinned
+        # outputs short, and its sampling settings and penalties would bend greedy decoding.
+        model.generation_config = GenerationConfig()
 
     def info(self) -> EngineInfo:
         import torch

@@ -39,7 +39,7 @@ def _evaluate(variant: str, eval_set: str, settings: params.Params) -> QualityRe
         title=f"evaluate {variant} on {eval_set}",
         log=store.log("evaluate", f"{variant}-{eval_set}"),
         timeout_s=settings.evaluate.timeout_s,
-        environment={},
+        environment=supervise.PATIENT,
     )
     if isinstance(result, supervise.Failure):
         return _failed(variant, eval_set, result.reason)

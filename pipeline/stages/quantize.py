@@ -31,7 +31,10 @@ def main(variant: str) -> None:
         title=f"quantize {variant}",
         log=store.log("quantize", variant),
         timeout_s=settings.quantize.timeout_s,
-        environment=plugins.load("pipeline.quantizers", wanted.quantizer).ENVIRONMENT,
+        environment={
+            **supervise.PATIENT,
+            **plugins.load("pipeline.quantizers", wanted.quantizer).ENVIRONMENT,
+        },
     )
     if isinstance(result, supervise.Failure):
         # An artifact without manifest is not complete; an empty folder says so to people too.

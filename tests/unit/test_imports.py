@@ -1,0 +1,93 @@
+"""Heavy packages are imported where they are used; nothing imports a stage."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipeline
+
+PACKAGE = Path(pipeline.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+HEAVY = ("torch", "transformers", "datasets", "evaluate", "gptqmodel", "bitsandbytes", "accelerate", "optimum")
+IMPORTS_HEAVY = {"pipeline.metrics.aggregate"}
+"""The metric file that `evaluate.load` reads: it is never imported as a module."""
+
+
+def module_name(path: Path) -> str:
+    parts = ("pipeline", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> set[str]:
+    """Every module that a file names in an import anywhere, with each name taken from a package as a module too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def is_in(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def test_importing_everything_imports_nothing_heavy() -> None:
+    modules = [name for name in map(module_name, FILES) if name not in IMPORTS_HEAVY]
+    assert len(modules) > 40
+    code = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}:\n"
+        "    importlib.import_module(name)\n"
+        f"    for heavy in {HEAVY!r}:\n"
+        "        assert heavy not in sys.modules, f'{name} imports {heavy}'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_imports_the_metric_file_that_evaluate_reads() -> None:
+    guilty = [path.name for path in FILES if imported(path) & IMPORTS_HEAVY]
+    assert guilty == []
+
+
+def test_nothing_imports_a_stage() -> None:
+    shared = {"pipeline.stages", "pipeline.stages._main", "pipeline.stages._main.run"}
+    for path in FILES:
+        names = {name for name in imported(path) if is_in(name, "pipeline.stages")}
+        assert names <= (shared if path.parent == PACKAGE / "stages" else set()), path
+
+
+@pytest.mark.parametrize(
+    ("folder", "forbidden"),
+    [
+        ("metrics", ("runs", "engines", "quantizers", "report", "supervise", "cli")),
+        ("scorers", ("runs", "engines", "quantizers", "report", "metrics", "probes", "supervise", "cli")),
+        ("probes", ("runs", "engines", "quantizers", "report", "metrics", "scorers", "supervise", "cli")),
+        ("engines", ("runs", "quantizers", "report", "metrics", "scorers", "supervise", "cli")),
+        ("quantizers", ("runs", "engines", "report", "metrics", "scorers", "supervise", "cli")),
+        ("report", ("runs", "engines", "quantizers", "probes", "scorers", "supervise", "cli")),
+    ],
+)
+def test_dependencies_point_one_way(folder: str, forbidden: tuple[str, ...]) -> None:
+    for path in (PACKAGE / folder).rglob("*.py"):
+        wrong = {name for name in imported(path) for other in forbidden if is_in(name, f"pipeline.{other}")}
+        assert wrong == set(), path
+
+
+@pytest.mark.parametrize("folder", ["engines", "quantizers", "sources"])
+def test_plugins_of_one_folder_do_not_import_each_other(folder: str) -> None:
+    package = f"pipeline.{folder}"
+    for path in (PACKAGE / folder).glob("[a-z]*.py"):
+        others = {
+            f"{package}.{other.stem}" for other in (PACKAGE / folder).glob("[a-z]*.py") if other.stem != path.stem
+        }
+        wrong = {name for name in imported(path) for other in others if is_in(name, other)}
+        assert wrong == set(), path

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from unit.workspace import ITEMS, calibration_set, document, eval_set, write_yaml
+
+from pipeline import checkpoint, params, preflight, store
+from pipeline.errors import UserError
+from pipeline.params import Params
+from pipeline.records import BaseModelInfo
+
+ROOT = Path(__file__).parents[2]
+CALIBRATION = {"set": "plain", "samples": 2}
+PARAMS: dict[str, Any] = {
+    "model": {"name": "tiny", "licence": "Apache-2.0", "source": {"kind": "local", "path": "model"}},
+    "runtime": {"device": "cpu", "compute_dtype": {"cpu": "bfloat16", "cuda": "float16"}, "threads": 1},
+    "seed": 0,
+    "baseline": "fp16",
+    "variants": {
+        "fp16": {"quantizer": "fp16", "engine": "transformers"},
+        "int8": {"quantizer": "bitsandbytes_int8", "engine": "transformers"},
+        "int4": {
+            "quantizer": "gptqmodel_gptq",
+            "engine": "transformers",
+            "settings": {"group_size": 64, "calibration": CALIBRATION},
+        },
+    },
+    "benchmark": {
+        "workloads": {"short": {"text": "text.txt", "prompt_tokens": 8, "output_tokens": 4, "warmup": 1, "repeats": 5}}
+    },
+    "evaluate": {"batch_size": 2},
+    "eval_sets": {"colours": {"weight": 1.0}},
+    "gates": {},
+    "decision": {"workload": "short", "prefer": ["weight_bytes"], "tie": 0.05},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project in which nothing is wrong; the base model is not made yet."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(tiny_checkpoint, tmp_path / "model")
+    (tmp_path / "text.txt").write_text("some words")
+    eval_set(tmp_path)
+    calibration_set(tmp_path, [document(1), document(2)])
+    write_yaml(tmp_path / "params.yaml", PARAMS)
+    return tmp_path
+
+
+def settings(variants: dict[str, Any] | None = None) -> Params:
+    return params.parse(PARAMS | ({"variants": PARAMS["variants"] | variants} if variants else {}))
+
+
+def complete(folder: Path, source: Path) -> None:
+    """Make the folder a complete artifact with the source's files."""
+    shutil.copytree(source, folder)
+    checkpoint.write_manifest(
+        folder,
+        name="x",
+        base=BaseModelInfo(name="x", source="x", revision="x", licence="x", provenance="x"),
+        quantizer=None,
+        settings={},
+        packages={},
+        format="safetensors",
+        parameters=1,
+        quantized_modules=[],
+    )
+
+
+def test_a_good_project_has_no_problems(project: Path) -> None:
+    assert preflight.check() == settings()
+    complete(store.BASE, project / "model")
+    assert preflight.problems(settings()) == []
+
+
+def test_mistakes_in_different_files_come_at_once(project: Path) -> None:
+    shutil.rmtree(project / "model")
+    (project / "text.txt").unlink()
+    eval_set(project, [{"id": "a"}])
+    calibration_set(project, [document(1), document(1)])
+    with pytest.raises(UserError) as caught:
+        preflight.check()
+    places = [problem.split(": ")[0] for problem in caught.value.problems]
+    assert places == [
+        "model.source.path",
+        *["eval_sets/colours/items.jsonl:1"] * 3,
+        "calibration/plain/samples.jsonl:2",
+        "benchmark.workloads.short.text",
+    ]
+
+
+@pytest.mark.usefixtures("project")
+def test_sets_that_are_not_there_are_told() -> None:
+    changed = PARAMS | {"eval_sets": {"colors": {"weight": 1.0}}}
+    changed["variants"] = PARAMS["variants"] | {
+        "int4": PARAMS["variants"]["int4"] | {"settings": {"calibration": CALIBRATION | {"set": "plane"}}}
+    }
+    assert preflight.problems(params.parse(changed)) == [
+        "eval_sets/colors: no such eval set (there are: colours)",
+        "calibration/plane: no such calibration set (there are: plain)",
+    ]
+
+
+def test_faulty_params_are_told_before_anything_else_is_read(project: Path) -> None:
+    shutil.rmtree(project / "eval_sets")
+    write_yaml(project / "params.yaml", PARAMS | {"baselin": "fp16"})
+    with pytest.raises(UserError) as caught:
+        preflight.check()
+    assert caught.value.problems == ("params.yaml: baselin: unknown key; did you mean 'baseline'?",)
+
+
+def overlaps(project: Path, sample: str, prompt: str) -> list[str]:
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": sample}])
+    eval_set(project, [ITEMS[0], ITEMS[1] | {"prompt": prompt}])
+    return preflight.problems(settings())
+
+
+def test_eight_words_in_a_row_in_both_sets_are_told(project: Path) -> None:
+    [problem] = overlaps(project, "x a b c d e f g h y", "Q: A  b c\nd e f g H yes")
+    assert problem == (
+        "eval set colours, item name-1: 8 words in a row stand in calibration set plain too: 'a b c d e f g h'; "
+        "change one of them"
+    )
+
+
+@pytest.mark.parametrize("prompt", ["a b c d e f g x h", "a b c d e f g", "h g f e d c b a"])
+def test_fewer_words_or_another_order_are_no_overlap(project: Path, prompt: str) -> None:
+    assert overlaps(project, "x a b c d e f g h y", prompt) == []
+
+
+def test_words_in_a_chat_count_too(project: Path) -> None:
+    messages = [{"role": "user", "content": "a b c d e f g h"}]
+    calibration_set(project, [{"id": "c", "kind": "chat", "messages": messages}])
+    eval_set(project, [ITEMS[0] | {"prompt": "a b c d e f g h"}])
+    assert len(preflight.problems(settings())) == 1
+
+
+def test_the_shipped_sets_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert list(preflight._overlaps("general", ["support-desk"])) == []
+
+
+def test_the_shipped_project_has_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    shipped = params.load()
+    assert preflight.source_problems(shipped) == []
+    assert list(preflight.text_problems(shipped)) == []
+
+
+def test_layers_are_checked_for_every_variant_once_the_base_is_there(project: Path) -> None:
+    bad = {
+        "int4": PARAMS["variants"]["int4"] | {"settings": {"group_size": 512, "calibration": CALIBRATION}},
+        "int8": PARAMS["variants"]["int8"] | {"settings": {"skip_modules": ["lm_haed"]}},
+    }
+    assert preflight.problems(settings(bad)) == []
+    complete(store.BASE, project / "model")
+    first, second = preflight.problems(settings(bad))
+    assert first.startswith("variants.int8.settings.skip_modules: no module 'lm_haed'")
+    assert second.startswith("variants.int4.settings.group_size 512 does not divide every layer: ")
+    assert second.endswith("Sizes that would do: -1, 16, 32, 64, 128")
+
+
+def with_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=free, used=0, free=free))
+
+
+def test_the_missing_artifacts_and_their_cache_must_fit_on_the_disk(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_free(monkeypatch, 0)
+    assert preflight.disk_problems(settings()) == []  # the size is not known yet
+    complete(store.BASE, project / "model")
+    base_bytes = checkpoint.read_manifest(store.BASE).weight_bytes
+    # Three artifacts, each twice (folder and cache), with a fifth more as margin.
+    needed = int(3 * 2 * base_bytes * 1.2)
+    with_free(monkeypatch, needed)
+    assert preflight.disk_problems(settings()) == []
+    with_free(monkeypatch, needed - 1)
+    [problem] = preflight.disk_problems(settings())
+    assert problem.startswith("disk: 3 artifacts and their DVC cache may need 0.0 GiB, but only 0.0 GiB are free")
+
+
+def test_artifacts_that_are_there_need_no_room(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete(store.BASE, project / "model")
+    for name in ("fp16", "int8"):
+        complete(store.artifact(name), project / "model")
+    with_free(monkeypatch, 0)
+    [problem] = preflight.disk_problems(settings())
+    assert problem.startswith("disk: 1 artifacts")
+    complete(store.artifact("int4"), project / "model")
+    assert preflight.disk_problems(settings()) == []
