@@ -10,13 +10,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline import jsonl, store
-from pipeline.errors import UserError
+from pipeline.errors import UserError, nearest
 from pipeline.records import CalibrationUse
 from pipeline.tokenizer import Tokenizer
 from pipeline.yaml_files import read_yaml, section_problems
 
 MIN_TOKENS = 32
 """Shorter samples are dropped: GPTQModel itself drops those under 10 tokens without counting them."""
+
+
+SAMPLE_KEYS = {"id", "kind", "text", "messages"}
 
 
 class CalibrationSettings(BaseModel):
@@ -60,7 +63,10 @@ def read_card(name: str) -> Card:
     raw = read_yaml(path)
     found = [f"{path}: {problem}" for problem in section_problems(Card, raw)]
     jsonl.require(path, found)
-    return Card.model_validate(raw)
+    card = Card.model_validate(raw)
+    if card.name != name:
+        raise UserError(f"{path}: name is {card.name!r}, but the folder is {name!r}; make them equal")
+    return card
 
 
 def set_problems(name: str) -> list[str]:
@@ -119,10 +125,10 @@ def _render(row: dict[str, Any], tokenizer: Tokenizer) -> list[int]:
 
 
 def _sample_problems(row: dict[str, Any], kinds: dict[str, str]) -> list[str]:
-    found = []
-    if not isinstance(row.get("id"), str):
+    found = [f"unknown key {key!r}; {nearest(key, sorted(SAMPLE_KEYS))}" for key in row.keys() - SAMPLE_KEYS]
+    if not (isinstance(row.get("id"), str) and row["id"].strip()):
         found.append("lacks a text 'id'")
-    if row.get("kind") not in kinds:
+    if not (isinstance(row.get("kind"), str) and row["kind"] in kinds):
         found.append(f"kind {row.get('kind')!r} is not one of the card's kinds ({', '.join(sorted(kinds))})")
     if ("text" in row) == ("messages" in row):
         found.append("needs exactly one of 'text' and 'messages'")

@@ -53,9 +53,10 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
             length = int.from_bytes(stream.read(8), "little")
             try:
                 header = json.loads(stream.read(length))
-            except (UnicodeDecodeError, json.JSONDecodeError, MemoryError, OverflowError):
+                named = {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+            except (ValueError, MemoryError, OverflowError, RecursionError, AttributeError, KeyError, TypeError):
                 raise UserError(f"{path}: damaged; its safetensors header cannot be read") from None
-        shapes.update({name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"})
+        shapes.update(named)
     return shapes
 
 
@@ -79,9 +80,11 @@ def config(folder: Path) -> dict[str, Any]:
         value = store.read_json(path)
     except FileNotFoundError:
         raise UserError(f"{path}: missing; a checkpoint folder needs its config.json") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise UserError(f"{path}: not JSON ({error})") from None
-    return dict(value)
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value
 
 
 def context_length(folder: Path) -> int:

@@ -14,9 +14,12 @@ class UserError(Exception):
         super().__init__("\n".join(self.problems))
 
 
-def nearest(given: str, allowed: Sequence[str]) -> str:
+def nearest(given: str, allowed: Sequence[object]) -> str:
     """The end of an error about an unknown name: a suggestion if one is near, else the allowed names."""
-    close = difflib.get_close_matches(given, allowed, n=1)
+    if not allowed:
+        return "nothing is allowed here"
+    names = [str(name) for name in allowed]
+    close = difflib.get_close_matches(given, names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return "allowed: " + ", ".join(sorted(allowed))
+    return "allowed: " + ", ".join(sorted(names))

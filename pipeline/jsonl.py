@@ -13,11 +13,14 @@ from pipeline.errors import UserError
 def problems(path: Path, check: Callable[[dict[str, Any]], list[str]], id_key: str = "id") -> list[str]:
     """Every mistake in a JSONL file: bad JSON, not an object, a repeated or missing id, and what `check` finds."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = _lines(path)
     except FileNotFoundError:
         return [f"{path}: missing"]
+    except OSError as error:
+        return [f"{path}: cannot be read ({error.strerror})"]
     except UnicodeDecodeError as error:
-        return [f"{path}: not UTF-8 ({error.reason} at byte {error.start})"]
+        number = error.object[: error.start].count(b"\n") + 1
+        return [f"{path}:{number}: not UTF-8 ({error.reason})"]
     found: list[str] = []
     first_line: dict[str, int] = {}
     rows = 0
@@ -30,6 +33,9 @@ def problems(path: Path, check: Callable[[dict[str, Any]], list[str]], id_key: s
             row = json.loads(line)
         except json.JSONDecodeError as error:
             found.append(f"{place}: not JSON ({error.msg} at column {error.colno})")
+            continue
+        except (ValueError, RecursionError) as error:
+            found.append(f"{place}: JSON that cannot be read ({error})")
             continue
         if not isinstance(row, dict):
             found.append(f"{place}: expected a JSON object, got {type(row).__name__}")
@@ -45,6 +51,10 @@ def problems(path: Path, check: Callable[[dict[str, Any]], list[str]], id_key: s
     return found
 
 
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8-sig").split("\n")
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     """Rows of a JSONL file that `problems` has passed, read by the `datasets` library.
 
@@ -56,11 +66,13 @@ def read(path: Path) -> list[dict[str, Any]]:
 
     datasets.disable_progress_bars()
     with tempfile.TemporaryDirectory(prefix="quantgate-datasets-") as cache:
-        # Values of one key may differ in type between rows (a target is an object or a list), which Arrow columns
-        # cannot hold: each row travels as text and is parsed here.
-        rows = datasets.load_dataset("text", data_files=str(path), split="train", cache_dir=cache)
-        texts = list(rows["text"])
-    return [json.loads(text) for text in texts if text.strip()]
+        # A target is one kind of object in one row and another in the next, which Arrow columns cannot hold; and the
+        # text loader's lines end at U+2028 too. So the file travels as one text and its rows are parsed here.
+        files = datasets.load_dataset(
+            "text", data_files=str(path), split="train", cache_dir=cache, sample_by="document", encoding="utf-8-sig"
+        )
+        lines = [line for text in files["text"] for line in text.split("\n")]
+    return [json.loads(line) for line in lines if line.strip()]
 
 
 def require(path: Path, found: list[str]) -> None:

@@ -19,7 +19,7 @@ PLUGINS = {"source": "pipeline.sources", "quantizer": "pipeline.quantizers", "en
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Model(Section):
@@ -160,7 +160,7 @@ def _name_problems(raw: dict[str, Any]) -> Iterator[str]:
 
 def _plugin_problems(raw: dict[str, Any]) -> Iterator[str]:
     source = dict(_mapping(raw, "model", "source"))
-    if source:
+    if isinstance(_mapping(raw, "model").get("source"), dict):
         yield from _settings_problems("model.source", "kind", "source", source.pop("kind", None), source)
     for name in _mapping(raw, "variants"):
         variant = _mapping(raw, "variants", name)

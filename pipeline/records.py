@@ -385,7 +385,7 @@ def load_items(path: Path) -> list[ItemResult]:
         UserError: the file is missing, or a line of it does not hold such a result.
     """
     try:
-        return [ItemResult.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [ItemResult.model_validate_json(line) for line in store.read_lines(path)]
     except FileNotFoundError:
         raise UserError(f"{path}: missing. Run `dvc repro` to make it.") from None
     except ValidationError as error:

@@ -95,6 +95,11 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def read_lines(path: Path) -> list[str]:
+    """Non-empty lines by line feeds alone: JSON texts may hold U+2028 and others that `str.splitlines` cuts at."""
+    return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
 def sha256_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -67,13 +68,12 @@ def run(
         command = [sys.executable, "-m", "pipeline.worker", name, str(job_path), str(result_path)]
         ending = _supervise(command, title, log, timeout_s, {**os.environ, **QUIET, **environment})
         wall_s = time.monotonic() - start
-        result = store.read_json(result_path) if result_path.exists() else {"failed": ending}
+        result: dict[str, Any] = store.read_json(result_path) if result_path.exists() else {"failed": ending}
     if "user_error" in result:
         raise UserError(result["user_error"])
     if "failed" in result:
         return Failure(f"{result['failed']} (log: {log})", wall_s)
-    record: dict[str, Any] = result["record"]
-    return record
+    return dict(result["record"])
 
 
 def _supervise(command: list[str], title: str, log: Path, timeout_s: float, environment: dict[str, str]) -> str:
@@ -91,12 +91,15 @@ def _supervise(command: list[str], title: str, log: Path, timeout_s: float, envi
     )
     timed_out = threading.Event()
 
-    def stop() -> None:
-        timed_out.set()
+    def watch() -> None:
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            timed_out.set()
         _kill(process)
 
-    timer = threading.Timer(timeout_s, stop)
-    timer.start()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     last: deque[str] = deque(maxlen=1)
     try:
         assert process.stdout is not None
@@ -106,9 +109,8 @@ def _supervise(command: list[str], title: str, log: Path, timeout_s: float, envi
                 if progress.parse(line) is None:
                     stream.write(line + "\n")
                     last.append(line)
-        process.wait()
+        watcher.join()
     finally:
-        timer.cancel()
         _kill(process)
     if timed_out.is_set():
         return f"stopped after the time limit of {timeout_s:g} s"
@@ -116,16 +118,16 @@ def _supervise(command: list[str], title: str, log: Path, timeout_s: float, envi
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """End the worker and whatever it started."""
-    if process.poll() is None:
+    """End the worker and whatever it started: a child that lives on would hold its output and disturb what follows."""
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()
 
 
 def _ending(code: int, last_line: str) -> str:
     if code >= 0:
         return f"the worker ended with exit code {code}; its last words: {last_line}"
-    name = signal.Signals(-code).name
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
     hint = ", most often the system out of memory" if name == "SIGKILL" else ""
     return f"the worker was killed by {name}{hint}; its last words: {last_line}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -18,6 +18,10 @@ def read_yaml(path: Path) -> Any:
         return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
     except FileNotFoundError:
         raise UserError(f"{path}: not found. Run this in the folder that holds it.") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
 
@@ -29,7 +33,7 @@ def section_problems(model: type[BaseModel], raw: Any, place: str = "") -> Itera
     except ValidationError as error:
         for item in error.errors():
             loc = tuple(part for part in item["loc"] if part != "[key]")
-            full = ".".join(filter(None, [place, *map(str, loc)]))
+            full = ".".join(filter(None, [place, *map(str, loc)])) or "the whole file"
             if item["type"] == "extra_forbidden":
                 owner = _model_at(model, loc[:-1])
                 yield f"{full}: unknown key; {nearest(str(loc[-1]), list(owner.model_fields) if owner else [])}"
@@ -56,9 +60,13 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """A YAML loader for which a repeated key is an error, not a silent overwrite."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
+        seen: set[Hashable] = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a text", key_node.start_mark)
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"repeated key {key!r}", key_node.start_mark)
             seen.add(key)

@@ -52,3 +52,9 @@ class Session(Protocol):
 
     def generate(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[Completion]:
         """Answer a batch greedily, each until end of sequence or `max_new_tokens`."""
+
+
+def misplaced_reason(names: Sequence[str], device: str) -> str:
+    """Why a run is INVALID whose session named `misplaced` parameters."""
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return f"{len(names)} parameters are not on {device}: {shown}"

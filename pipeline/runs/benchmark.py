@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from pipeline import checkpoint, plugins, progress, records, store
-from pipeline.engines import EngineOptions, Session
+from pipeline.engines import EngineOptions, Session, misplaced_reason
 from pipeline.probes import device, process
 from pipeline.records import (
     MemoryReadings,
@@ -54,7 +54,7 @@ def run(job: Job) -> SpeedRecord:
     }
     misplaced = session.misplaced()
     if misplaced:
-        return SpeedRecord(status=Status.INVALID, reason=_misplaced_reason(misplaced, on), **common)
+        return SpeedRecord(status=Status.INVALID, reason=misplaced_reason(misplaced, on), **common)
     steps = _Steps(prompts)
     process_peak_restarted = process.reset_peak()
     device.reset_peak(on)
@@ -115,11 +115,6 @@ def _memory(session: Session, on: str, load_peak: Reading, restarted: bool) -> M
         allocator_reserved_peak_bytes=device.allocator_reserved_peak_bytes(on),
         nvml_process_bytes=device.nvml_process_bytes(on),
     )
-
-
-def _misplaced_reason(names: list[str], on: str) -> str:
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    return f"{len(names)} parameters are not on {on}: {shown}"
 
 
 def _length_problems(readings: WorkloadReadings) -> list[str]:

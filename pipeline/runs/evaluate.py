@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from pipeline import checkpoint, plugins, progress, records, store
-from pipeline.engines import Completion, EngineOptions, Session
+from pipeline.engines import Completion, EngineOptions, Session, misplaced_reason
 from pipeline.metrics.aggregation import aggregate_scores
 from pipeline.probes import device
 from pipeline.records import ItemPrompt, ItemResult, QualityRecord, Status
@@ -40,6 +41,18 @@ def run(job: Job) -> QualityRecord:
     session: Session = plugins.load("pipeline.engines", job.engine).load(
         store.artifact(job.variant), EngineOptions(on, job.compute_dtype[on], job.threads)
     )
+    common: dict[str, Any] = {
+        "variant": job.variant,
+        "eval_set": job.eval_set,
+        "eval_set_version": job.eval_set_version,
+        "eval_set_sha256": store.sha256_file(store.eval_set_prompts(job.eval_set)),
+        "artifact_sha256": manifest.artifact_sha256,
+        "engine": session.info(),
+        "decoding": {"method": "greedy", "batch_size": job.batch_size, "seed": job.seed},
+    }
+    misplaced = session.misplaced()
+    if misplaced:
+        return QualityRecord(status=Status.INVALID, reason=misplaced_reason(misplaced, on), **common)
     start = time.monotonic()
     completions = _answer(session, items, job.batch_size)
     wall_s = time.monotonic() - start
@@ -51,25 +64,18 @@ def run(job: Job) -> QualityRecord:
         for name in dict.fromkeys(result.category for result in results)
     }
     return QualityRecord(
-        variant=job.variant,
         status=Status.OK,
-        eval_set=job.eval_set,
-        eval_set_version=job.eval_set_version,
-        eval_set_sha256=store.sha256_file(store.eval_set_prompts(job.eval_set)),
-        artifact_sha256=manifest.artifact_sha256,
-        engine=session.info(),
-        decoding={"method": "greedy", "batch_size": job.batch_size, "seed": job.seed},
         overall=aggregate_scores([result.score for result in results], job.seed),
         categories=categories,
         finish_reasons=dict(Counter(result.finish_reason for result in results)),
         empty_outputs=sum(not result.output.strip() for result in results),
         wall_s=wall_s,
+        **common,
     )
 
 
 def read_prompts(eval_set: str) -> list[ItemPrompt]:
-    lines = store.eval_set_prompts(eval_set).read_text(encoding="utf-8").splitlines()
-    return [ItemPrompt.model_validate_json(line) for line in lines]
+    return [ItemPrompt.model_validate_json(line) for line in store.read_lines(store.eval_set_prompts(eval_set))]
 
 
 def score(item: ItemPrompt, completion: Completion, tokenizer: Tokenizer) -> ItemResult:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?|[+-]?\.[0-9]+")
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -32,7 +35,7 @@ def _first_object(output: str) -> dict[str, Any] | None:
     while start != -1:
         try:
             value, _ = decoder.raw_decode(output, start)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             start = output.find("{", start + 1)
         else:
             return dict(value)
@@ -49,10 +52,13 @@ def _equal(found: Any, wanted: Any) -> bool:
     return isinstance(found, _SCALARS) and str(found).strip().casefold() == str(wanted).strip().casefold()
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, int | float):
-        return float(value)
-    # float() also takes "1_000", "nan" and "infinity", which no one means as a number in a mail.
-    if isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdecimal():
-        return float(value)
-    return None
+def _number(value: Any) -> Decimal | None:
+    """The exact value of a number, or of a text that is one as people write it: no exponent, no `nan`, no `1_000`."""
+    text = str(value).strip() if isinstance(value, str | int | float) else ""
+    if isinstance(value, str) and not _NUMBER.fullmatch(text):
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None

@@ -28,8 +28,8 @@ def choice_target_problems(target: Any) -> list[str]:
     choices = target["choices"]
     if not _are_texts(choices) or len(choices) < 2:
         return ["target.choices must be a list of at least two texts"]
-    if len(set(choices)) != len(choices):
-        return ["target.choices has the same choice twice"]
+    if len({" ".join(choice.casefold().split()) for choice in choices}) != len(choices):
+        return ["target.choices has the same choice twice (case and white space make no difference)"]
     if target["answer"] not in choices:
         return [f"target.answer {target['answer']!r} is not among its choices ({', '.join(choices)})"]
     return []

@@ -212,6 +212,8 @@ RAW_PARAMS: dict[str, Any] = {
         "provenance": "made for a test",
         "source": {"kind": "local", "path": "models/tiny"},
     },
+    "runtime": {"device": "auto", "compute_dtype": {"cpu": "bfloat16", "cuda": "float16"}, "threads": 2},
+    "seed": 0,
     "baseline": "fp16",
     "variants": {
         "fp16": {"quantizer": "fp16", "engine": "transformers"},
@@ -222,6 +224,7 @@ RAW_PARAMS: dict[str, Any] = {
             HEADLINE: {"text": "workloads/a.txt", "prompt_tokens": 200, "output_tokens": 32, "repeats": 20},
         }
     },
+    "evaluate": {"batch_size": 8},
     "eval_sets": {EVAL_SET: {"weight": 1.0}},
     "gates": {
         "quality-drop": {"metric": "quality_delta", "at_least": -0.08},

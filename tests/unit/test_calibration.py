@@ -165,25 +165,21 @@ def test_the_shipped_set_is_good_and_large_enough(monkeypatch: pytest.MonkeyPatc
     assert all((card.version, card.licence, card.provenance, card.language))
 
 
-@pytest.mark.xfail(strict=True, reason="an unhashable kind raises TypeError in `kind not in kinds`", raises=TypeError)
 def test_a_kind_that_is_no_text_is_told(workspace: Path) -> None:
     calibration_set(workspace, [{"id": "a", "kind": ["document"], "text": "x"}])
     assert calibration.set_problems("plain")[0].startswith(f"{PLACE}:1: ")
 
 
-@pytest.mark.xfail(strict=True, reason="unlike eval items, calibration samples may have any unknown key")
 def test_an_unknown_key_of_a_sample_is_told(workspace: Path) -> None:
     calibration_set(workspace, [document(1) | {"max_token": 40}])
     assert calibration.set_problems("plain")
 
 
-@pytest.mark.xfail(strict=True, reason="unlike an eval set's, a calibration card's name is not compared to its folder")
 def test_a_card_with_the_name_of_another_folder_is_told(workspace: Path) -> None:
     calibration_set(workspace, [document(1)], name="general")
     assert calibration.set_problems("plain")
 
 
-@pytest.mark.xfail(strict=True, reason="unlike eval items, an empty id passes")
 def test_an_empty_id_of_a_sample_is_told(workspace: Path) -> None:
     calibration_set(workspace, [document(1) | {"id": " "}])
     assert calibration.set_problems("plain")

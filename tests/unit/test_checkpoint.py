@@ -117,7 +117,6 @@ def test_a_damaged_header_is_told_with_its_file(tmp_path: Path, content: bytes) 
     assert caught.value.problems == (f"{path}: damaged; its safetensors header cannot be read",)
 
 
-@pytest.mark.xfail(strict=True, reason="JSON that is no table of tensors comes out as AttributeError, KeyError, …")
 @pytest.mark.parametrize("header", [b"[]", b'{"a": {}}', b'{"a": 1}', b'{"a": {"shape": 3}}', b"[" * 100_000])
 def test_a_header_that_is_json_but_no_table_of_tensors_is_told(tmp_path: Path, header: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(with_header(header))
@@ -141,7 +140,6 @@ def test_a_config_without_a_context_length_is_told(tmp_path: Path, content: str 
         checkpoint.context_length(tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="dict(value) raises TypeError on JSON that is no object", raises=TypeError)
 @pytest.mark.parametrize("content", ["[1]", "3", "null"])
 def test_a_config_that_is_no_object_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)

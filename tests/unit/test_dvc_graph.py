@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from pipeline import params, plugins
 
 ROOT = Path(__file__).resolve().parents[2]

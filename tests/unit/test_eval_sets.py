@@ -223,7 +223,6 @@ def test_every_choice_of_a_shipped_item_but_the_answer_scores_zero(support_desk:
             assert scores == {name: float(name == found.target["answer"]) for name in found.target["choices"]}, found.id
 
 
-@pytest.mark.xfail(strict=True, reason="format-032: its own question, one sentence, matches its pattern")
 def test_repeating_the_prompt_does_not_score_on_a_shipped_pattern(support_desk: list[eval_sets.Item]) -> None:
     for found in support_desk:
         if found.category == "format":
@@ -259,7 +258,6 @@ def test_messages_of_real_customers_make_an_eval_set(workspace: Path) -> None:
     assert [found.prompt for found in eval_sets.read_items("colours")] == [row[text] for row in rows]
 
 
-@pytest.mark.xfail(strict=True, reason="read_yaml does not catch UnicodeDecodeError", raises=UnicodeDecodeError)
 def test_a_card_that_is_not_utf8_is_told(workspace: Path) -> None:
     items = eval_set(workspace)
     (items.parent / "card.yaml").write_bytes(b"name: caf\xe9")

@@ -109,7 +109,6 @@ def test_a_damaged_items_file_is_told(tmp_path: Path) -> None:
         records.load_items(path)
 
 
-@pytest.mark.xfail(strict=True, reason="str.splitlines() also cuts at U+2028 and U+0085, which a model may write")
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
 def test_an_output_with_an_unusual_line_separator_is_read_back(tmp_path: Path, separator: str) -> None:
     items = [item(output=f"one{separator}two")]

@@ -236,9 +236,6 @@ def test_nothing_is_left_in_the_temporary_folder(run: Run, tmp_path: Path, monke
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="_kill does nothing once the worker itself has ended, so what it started lives on"
-)
 def test_what_a_finished_worker_started_is_ended_too(run: Run) -> None:
     run(
         """
@@ -255,9 +252,6 @@ def test_what_a_finished_worker_started_is_ended_too(run: Run) -> None:
     assert not alive
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the supervisor waits for the pipe, which the left process holds, past any limit"
-)
 def test_a_process_left_with_the_output_does_not_hold_the_supervisor(run: Run) -> None:
     start = time.monotonic()
     run('subprocess.Popen(["sleep", "4"]); os._exit(3)', timeout_s=1)

@@ -144,14 +144,12 @@ def test_streams_do_not_share_their_clock(session: TransformersSession) -> None:
     assert second.token_s[0] < 5
 
 
-@pytest.mark.xfail(strict=True, reason="generate() fills eos_token_id=None from the model's own generation config")
 def test_a_stream_gives_all_tokens_even_when_the_model_would_stop(load: Load, session: TransformersSession) -> None:
     [whole] = session.generate([PROMPT], 3)
     stopping = load(eos_token_id=whole.token_ids[2])
     assert len(stopping.stream(PROMPT, 8).token_s) == 8
 
 
-@pytest.mark.xfail(strict=True, reason="generate() fills what _greedy leaves None from the model's own config")
 @pytest.mark.parametrize(
     "own",
     [

@@ -72,7 +72,6 @@ def test_all_mistakes_are_told_at_once_and_nothing_of_the_workloads_is_written(p
     assert not store.WORKLOAD_PROMPTS.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="read_prompts cuts lines with str.splitlines(), which also cuts at U+2028")
 def test_a_prompt_with_an_unusual_line_separator_is_read_back(project: Path) -> None:
     items = evaluate.read_prompts("colours")
     changed = [items[0].model_copy(update={"prompt": "one\u2028two"}), *items[1:]]

@@ -124,28 +124,21 @@ def test_each_bad_field_is_named() -> None:
     assert [problem.split("'")[1] for problem in problems] == ["a", "c"]
 
 
-@pytest.mark.xfail(strict=True, reason="float('--5') raises ValueError, which fails the whole evaluate run")
 def test_two_signs_are_no_number_and_no_crash() -> None:
     assert score('{"field": "--5"}', {"field": 5}) == 0
 
 
-@pytest.mark.xfail(strict=True, reason="float(int) of 400 digits raises OverflowError, which fails the evaluate run")
 def test_a_number_of_400_digits_scores_zero() -> None:
     assert score('{"field": ' + "9" * 400 + "}", {"field": 5}) == 0
 
 
-@pytest.mark.xfail(
-    strict=True, reason="json refuses ints over 4300 digits with a plain ValueError, which is not caught"
-)
 def test_a_number_of_5000_digits_scores_zero() -> None:
     assert score('{"field": ' + "9" * 5000 + "}", {"field": 5}) == 0
 
 
-@pytest.mark.xfail(strict=True, reason="long digit texts are compared as floats, which hold 15 to 17 digits only")
 def test_tracking_numbers_that_differ_in_the_last_digit_differ() -> None:
     assert score('{"tracking": "12345678901234567891"}', {"tracking": "12345678901234567890"}) == 0
 
 
-@pytest.mark.xfail(strict=True, reason="any two texts of over 308 digits become infinity, which equals itself")
 def test_huge_digit_texts_that_differ_differ() -> None:
     assert score(json.dumps({"field": "1" * 400}), {"field": "2" * 400}) == 0

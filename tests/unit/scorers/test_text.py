@@ -137,8 +137,5 @@ def test_a_good_target_passes(scorer: str, target: Any) -> None:
     assert SCORERS[scorer].target_problems(target) == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="choices that differ in case only: one of them can never score, and none is told"
-)
 def test_choices_that_no_output_can_tell_apart_are_a_mistake() -> None:
     assert SCORERS["choice"].target_problems({"answer": "yes", "choices": ["Yes", "yes"]})
