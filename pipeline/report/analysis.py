@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pipeline.metrics.catalogue import BY_NAME
 from pipeline.params import Gate, Params
 from pipeline.records import Decision, VariantDecision
 from pipeline.report import conditions, decision, gather
@@ -22,6 +23,11 @@ class Analysis:
     @property
     def baseline(self) -> Row:
         return next(row for row in self.rows if row.is_baseline)
+
+    @property
+    def ranked_by(self) -> str:
+        """The preferred metrics by the titles that the tables show."""
+        return ", then ".join(BY_NAME[name].title for name in self.decision.prefer)
 
     def decided(self) -> list[tuple[Row, VariantDecision]]:
         """Each row with what was decided about it."""

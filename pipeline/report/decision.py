@@ -95,8 +95,17 @@ def _headline(pick: Row | None, baseline: Row, overall: Mapping[str, Verdict]) -
         more = f" Undecided: {', '.join(undecided)}." if undecided else ""
         return f"No variant can be shipped yet: none passes every gate.{more}"
     if pick.is_baseline:
-        return f"Ship {pick.variant}, the baseline: no other variant that passes every gate is preferred to it."
+        others = {variant: verdict for variant, verdict in overall.items() if variant != pick.variant}
+        return f"Ship {pick.variant}, the baseline. {_grouped(others)}".rstrip()
     return f"Ship {pick.variant}: {trade(pick, baseline)}."
+
+
+def _grouped(overall: Mapping[str, Verdict]) -> str:
+    """The variants that are not shipped, by what became of them."""
+    words = {Verdict.PASS: "ranked lower", Verdict.UNDECIDED: "undecided", Verdict.FAIL: "failing"}
+    groups = {word: [name for name, verdict in overall.items() if verdict is wanted] for wanted, word in words.items()}
+    text = "; ".join(f"{word}: {', '.join(names)}" for word, names in groups.items() if names)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def trade(row: Row, baseline: Row) -> str:

@@ -39,6 +39,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "model": params.model.name,
         "decision": decided,
         "decided": analysis.decided(),
+        "ranked_by": analysis.ranked_by,
         "warnings": conditions.warnings(params, gathered),
         "gates": [(name, gates.describe(gate, analysis.baseline)) for name, gate in params.gates.items()],
         "columns": cells.COLUMNS,

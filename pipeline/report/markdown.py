@@ -52,7 +52,7 @@ def _decision(analysis: Analysis) -> list[str]:
         "",
         *_grid(header, body),
         "",
-        f"Gates: {_escaped(required) or 'none'}. Ranked by {', '.join(analysis.decision.prefer)} "
+        f"Gates: {_escaped(required) or 'none'}. Ranked by {analysis.ranked_by} "
         f"(a tie within {100 * analysis.decision.tie:g} %).",
         "",
     ]

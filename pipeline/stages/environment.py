@@ -15,7 +15,7 @@ PACKAGES = ("torch", "transformers", "accelerate", "bitsandbytes", "gptqmodel", 
 def main() -> None:
     gpus, reason = hardware.gpus()
     environment = Environment(
-        os=f"{platform.system()} {platform.release()}",
+        os=f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         python=platform.python_version(),
         cpu=hardware.cpu_name(),
         cpu_cores=hardware.cpu_cores(),

@@ -40,7 +40,7 @@ def test_a_dominated_variant_is_told_on_what(project, build):
     slow = build.evidence("int8", SCORES, tpot_s=0.1, peak_bytes=2**30)
     found = decide(project, fp16, slow)
     assert found.pick == "fp16"
-    assert found.headline.startswith("Ship fp16, the baseline: ")
+    assert found.headline == "Ship fp16, the baseline. Ranked lower: int8."
     assert why(found)["int8"] == (
         "dominated by fp16: Decode tokens/s 10.0 against 20.0, Peak memory 1.00 GiB against 900 MiB"
     )
