@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import params, records, retry, store
+from pipeline.errors import UserError
+from pipeline.params import Params
+from pipeline.records import QualityRecord, QuantizeRecord, SpeedRecord, Status, missing
+
+
+@pytest.fixture
+def settings(raw_params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    monkeypatch.chdir(tmp_path)
+    return params.parse(raw_params)
+
+
+def quantized(variant: str, reason: str | None) -> None:
+    record = QuantizeRecord(
+        variant=variant,
+        status=Status.FAILED if reason else Status.OK,
+        reason=reason,
+        quantizer="fp16",
+        wall_s=1,
+        peak_process_bytes=missing("not measured"),
+    )
+    records.save(store.quantize_record(variant), record)
+
+
+def test_only_the_first_failed_stage_of_a_variant_is_forced(settings: Params) -> None:
+    quantized("fp16", None)
+    quantized("int8", "it broke")
+    failed = SpeedRecord(variant="int8", status=Status.FAILED, reason=store.NO_ARTIFACT)
+    records.save(store.speed_record("int8"), failed)
+    assert retry.failed_stages(settings, []) == ["quantize@int8"]
+
+
+def test_a_variant_that_was_made_but_not_measured_or_scored_is_forced_there(settings: Params) -> None:
+    quantized("fp16", None)
+    (eval_set,) = settings.eval_sets
+    records.save(store.speed_record("fp16"), SpeedRecord(variant="fp16", status=Status.INVALID, reason="wrong length"))
+    scored = QualityRecord(variant="fp16", status=Status.FAILED, reason="killed", eval_set=eval_set)
+    records.save(store.quality_record("fp16", eval_set), scored)
+    assert retry.failed_stages(settings, []) == ["benchmark@fp16", f"evaluate@fp16-{eval_set}"]
+
+
+def test_named_variants_alone_are_looked_at(settings: Params) -> None:
+    quantized("fp16", "it broke")
+    quantized("int8", "it broke too")
+    assert retry.failed_stages(settings, ["int8"]) == ["quantize@int8"]
+    with pytest.raises(UserError, match=r"no variant 'int9' in params\.yaml; did you mean 'int8'"):
+        retry.failed_stages(settings, ["int9"])
+
+
+def test_what_never_ran_has_not_failed(settings: Params) -> None:
+    assert retry.failed_stages(settings, []) == []
