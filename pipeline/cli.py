@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from pipeline.records import VariantDecision
     from pipeline.report.analysis import Analysis
 
-FAIL, UNDECIDED, USER_ERROR = 1, 2, 3
+EXIT_CODES = {"PASS": 0, "FAIL": 1, "UNDECIDED": 2}
+"""Of `gate`, by verdict."""
+USER_ERROR, CRASH = 3, 70
 
 app = typer.Typer(help="Which quantization level of our LLM do we ship?", no_args_is_help=True, add_completion=False)
 
@@ -22,10 +24,10 @@ app = typer.Typer(help="Which quantization level of our LLM do we ship?", no_arg
 @app.command()
 def check() -> None:
     """Find everything that is wrong with params.yaml and what it points to, in seconds, before any work."""
-    from pipeline import checkpoint, preflight, store
+    from pipeline import preflight
 
     settings = preflight.check()
-    later = "" if checkpoint.is_complete(store.BASE) else "; layer shapes are checked once the base model is there"
+    later = "" if preflight.checkpoint_folder(settings) else "; layer shapes are checked once the base model is there"
     typer.echo(f"params.yaml is good: {len(settings.variants)} variants, {len(settings.eval_sets)} eval sets{later}")
 
 
@@ -59,7 +61,9 @@ def show() -> None:
 @app.command()
 def recommend(
     max_memory_gib: Annotated[float | None, typer.Option(help="Peak memory must not exceed this many GiB.")] = None,
-    min_quality: Annotated[float | None, typer.Option(help="Quality, 0 to 1, must be at least this.")] = None,
+    min_quality: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Quality, 0 to 1, must be at least this.")
+    ] = None,
     min_decode_tps: Annotated[
         float | None, typer.Option(help="Decode tokens per second of one stream must be at least this.")
     ] = None,
@@ -83,7 +87,7 @@ def gate(
 ) -> None:
     """Judge a variant by the gates of params.yaml: exit code 0 pass, 1 fail, 2 undecided.
 
-    Without a name it judges the recommended variant, and fails when no variant passes every gate.
+    Without a name it judges the recommended variant. When there is none: undecided if any variant is, else fail.
     """
     from pipeline.errors import nearest
     from pipeline.records import Verdict
@@ -96,11 +100,13 @@ def gate(
         _print_verdicts(decided)
     judged = variant or decision.pick
     if judged is None:
-        typer.echo("FAIL: no variant passes every gate")
-        raise typer.Exit(FAIL)
+        undecided = any(decided.verdict is Verdict.UNDECIDED for decided in by_name.values())
+        verdict = Verdict.UNDECIDED if undecided else Verdict.FAIL
+        typer.echo(f"{verdict.value}: no variant passes every gate")
+        raise typer.Exit(EXIT_CODES[verdict])
     verdict = by_name[judged].verdict
     typer.echo(f"{verdict.value}: {judged}")
-    raise typer.Exit({Verdict.PASS: 0, Verdict.FAIL: FAIL, Verdict.UNDECIDED: UNDECIDED}[verdict])
+    raise typer.Exit(EXIT_CODES[verdict])
 
 
 def _print_verdicts(decided: VariantDecision) -> None:
@@ -113,9 +119,11 @@ def _print_verdicts(decided: VariantDecision) -> None:
 
 def _analysis(extra_gates: dict[str, Gate] | None = None) -> Analysis:
     from pipeline import params
-    from pipeline.report.analysis import analyse
+    from pipeline.report.analysis import analyse, require_current
 
-    return analyse(params.load(), extra_gates)
+    settings = params.load()
+    require_current(settings)
+    return analyse(settings, extra_gates)
 
 
 def _extra_gates(
@@ -147,6 +155,12 @@ def main() -> None:
         problems = error.problems
     except typer.Abort:
         problems = ("interrupted",)
+    except Exception:
+        # A defect must not exit with 1, which `gate` gives a meaning.
+        import traceback
+
+        traceback.print_exc()
+        sys.exit(CRASH)
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
     sys.exit(USER_ERROR)

@@ -104,7 +104,7 @@ class Params(Section):
 
     model: Model
     runtime: Runtime
-    seed: int
+    seed: int = Field(ge=0)
     baseline: str
     variants: dict[str, Variant] = Field(min_length=1)
     quantize: Quantize = Quantize()
@@ -193,6 +193,19 @@ def _engine_problems(place: str, engine: str, quantizer: Any) -> Iterator[str]:
             yield f"{place}: engine {engine!r} cannot load the {made!r} format; it loads {', '.join(sorted(loads))}"
 
 
+def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:
+    """Bounds that cannot be meant: points or per cent for a share, a multiple of what is 0 or 1 by definition."""
+    metric = catalogue.BY_NAME.get(str(gate.get("metric")))
+    if metric is None:
+        return
+    if gate.get("relative") is True and metric.versus_baseline:
+        yield f"{place}.relative: {metric.name} is relative to the baseline already; give the bound itself"
+    for key in ("at_least", "at_most"):
+        bound = gate.get(key)
+        if metric.unit == "share" and isinstance(bound, int | float) and not gate.get("relative") and abs(bound) > 1:
+            yield f"{place}.{key}: {metric.name} is a share, so {bound} is out of reach; 8 points are 0.08"
+
+
 def _reference_problems(raw: dict[str, Any]) -> Iterator[str]:
     variants = list(_mapping(raw, "variants"))
     baseline = raw.get("baseline")
@@ -202,6 +215,15 @@ def _reference_problems(raw: dict[str, Any]) -> Iterator[str]:
     workload = _mapping(raw, "decision").get("workload")
     if isinstance(workload, str) and workloads and workload not in workloads:
         yield f"decision.workload: no workload {workload!r}; {nearest(workload, workloads)}"
+    pairs: dict[str, tuple[str, str]] = {}
+    for variant in map(str, variants):
+        for eval_set in map(str, _mapping(raw, "eval_sets")):
+            first = pairs.setdefault(f"{variant}-{eval_set}", (variant, eval_set))
+            if first != (variant, eval_set):
+                yield (
+                    f"variants.{variant}: with eval set {eval_set!r} it has the same stage name as variant "
+                    f"{first[0]!r} with {first[1]!r}; rename one"
+                )
     known = [metric.name for metric in catalogue.METRICS]
     ranked = [metric.name for metric in catalogue.METRICS if metric.higher_is_better is not None]
     prefer = _mapping(raw, "decision").get("prefer")
@@ -212,5 +234,6 @@ def _reference_problems(raw: dict[str, Any]) -> Iterator[str]:
         settings = _mapping(raw, "gates", gate)
         if isinstance(settings.get("metric"), str) and settings["metric"] not in known:
             yield f"gates.{gate}.metric: no metric {settings['metric']!r}; {nearest(settings['metric'], known)}"
+        yield from _bound_problems(f"gates.{gate}", settings)
         if settings and sum(settings.get(bound) is not None for bound in ("at_least", "at_most")) != 1:
             yield f"gates.{gate}: give exactly one of at_least and at_most"

@@ -9,6 +9,7 @@ from pathlib import Path
 from pipeline import calibration, checkpoint, eval_sets, params, plugins, store
 from pipeline.errors import UserError
 from pipeline.params import Params
+from pipeline.probes import hardware
 
 NGRAM = 8
 DISK_MARGIN = 1.2
@@ -16,10 +17,12 @@ DISK_MARGIN = 1.2
 
 def problems(settings: Params) -> list[str]:
     """Every mistake in what params.yaml points to: source, eval sets, calibration, workload texts, layers, disk."""
+    faulty_source = source_problems(settings)
     return [
-        *source_problems(settings),
+        *faulty_source,
         *text_problems(settings),
-        *layer_problems(settings),
+        *([] if faulty_source else [*layer_problems(settings), *context_problems(settings)]),
+        *device_problems(settings),
         *disk_problems(settings),
     ]
 
@@ -32,28 +35,67 @@ def source_problems(settings: Params) -> list[str]:
 
 def text_problems(settings: Params) -> Iterator[str]:
     faulty = [problem for name in settings.eval_sets for problem in eval_sets.problems(name)]
-    sets = sorted({s.set for s in _calibrations(settings)})
+    sets = sorted({wanted.set for _, wanted in _calibrations(settings)})
     faulty += [problem for name in sets for problem in calibration.set_problems(name)]
     yield from faulty
     for name, workload in settings.benchmark.workloads.items():
         if not Path(workload.text).is_file():
             yield f"benchmark.workloads.{name}.text: no file {workload.text}"
     if not faulty:
+        for variant, wanted in _calibrations(settings):
+            have = len(calibration.texts(wanted.set))
+            if wanted.samples > have:
+                yield (
+                    f"variants.{variant}.settings.calibration.samples: {wanted.samples} asked for, but set "
+                    f"{wanted.set} has {have}"
+                )
         for calibration_set in sets:
             yield from _overlaps(calibration_set, list(settings.eval_sets))
 
 
 def layer_problems(settings: Params) -> list[str]:
-    """What each quantizer says of the base model's layers; nothing while the base model has not been made."""
-    if not checkpoint.is_complete(store.BASE):
+    """What each quantizer says of the base model's layers; nothing while their shapes are out of reach."""
+    folder = checkpoint_folder(settings)
+    if folder is None:
         return []
-    linears = checkpoint.linears(store.BASE)
+    linears = checkpoint.linears(folder)
     found = []
     for name, variant in settings.variants.items():
         quantizer = plugins.load("pipeline.quantizers", variant.quantizer)
         wanted = quantizer.Settings.model_validate(variant.settings)
         found += [f"variants.{name}.settings.{problem}" for problem in quantizer.check(wanted, linears)]
     return found
+
+
+def checkpoint_folder(settings: Params) -> Path | None:
+    """A folder whose layer shapes are the base model's: its source, where that is a folder, else the base itself."""
+    kind, wanted = settings.model.source_settings()
+    source = plugins.load("pipeline.sources", kind)
+    folder: Path | None = source.checkpoint_folder(source.Settings.model_validate(wanted))
+    if folder is not None:
+        return folder
+    return store.BASE if checkpoint.is_complete(store.BASE) else None
+
+
+def context_problems(settings: Params) -> list[str]:
+    folder = checkpoint_folder(settings)
+    if folder is None:
+        return []
+    context = checkpoint.context_length(folder)
+    return [
+        f"benchmark.workloads.{name}: {workload.prompt_tokens} prompt and {workload.output_tokens} output tokens "
+        f"exceed the model's context of {context}"
+        for name, workload in settings.benchmark.workloads.items()
+        if workload.prompt_tokens + workload.output_tokens > context
+    ]
+
+
+def device_problems(settings: Params) -> list[str]:
+    """`cuda` asked for where the driver shows no GPU."""
+    if settings.runtime.device != "cuda":
+        return []
+    gpus, reason = hardware.gpus()
+    return [] if gpus else [f"runtime.device: cuda, but there is no GPU here ({reason}); set it to auto or cpu"]
 
 
 def disk_problems(settings: Params) -> list[str]:
@@ -72,11 +114,11 @@ def disk_problems(settings: Params) -> list[str]:
     ]
 
 
-def _calibrations(settings: Params) -> Iterator[calibration.CalibrationSettings]:
-    for variant in settings.variants.values():
+def _calibrations(settings: Params) -> Iterator[tuple[str, calibration.CalibrationSettings]]:
+    for name, variant in settings.variants.items():
         wanted = plugins.load("pipeline.quantizers", variant.quantizer).Settings.model_validate(variant.settings)
         if hasattr(wanted, "calibration"):
-            yield wanted.calibration
+            yield name, wanted.calibration
 
 
 def _overlaps(calibration_set: str, names: list[str]) -> Iterator[str]:

@@ -352,6 +352,8 @@ class Decision(Record):
     tie: float
     frontier: list[str]
     variants: list[VariantDecision]
+    params_sha256: dict[str, Sha256]
+    """Hash of each part of params.yaml that decides what is measured; tells whether the records are still current."""
     conditions_sha256: Sha256
     """Equal when models, prompts, items, engine and machine are: decisions with other conditions do not compare."""
 

@@ -37,7 +37,7 @@ class Tokenizer:
         if not self.has_chat_template:
             raise UserError(
                 "the base model has no chat template, which eval sets and chat calibration samples need; "
-                f"add a chat_template.jinja to {self._tokenizer.name_or_path}"
+                "add a chat_template.jinja to the model's source"
             )
         rendered = self._tokenizer.apply_chat_template(
             list(messages), tokenize=False, add_generation_prompt=add_generation_prompt

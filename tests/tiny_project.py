@@ -95,7 +95,7 @@ class Project:
         return done
 
     def repro(self) -> set[str]:
-        """`dvc repro`; the names of the stages that ran, without `environment`, which always does."""
+        """`dvc repro`; the names of the stages that ran, without the two that always do."""
         return ran(self.run("dvc", "repro").stdout)
 
     def params(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Project:
 
 
 def ran(output: str) -> set[str]:
-    return set(re.findall(r"^Running stage '([^']+)'", output, re.MULTILINE)) - {"environment"}
+    return set(re.findall(r"^Running stage '([^']+)'", output, re.MULTILINE)) - {"environment", "source"}
 
 
 def make(folder: Path) -> Project:

@@ -27,6 +27,8 @@ class Metric:
     low: str | None = None
     """Name of the metric that is the lower bound of this one's 95 % interval."""
     high: str | None = None
+    versus_baseline: bool = False
+    """Compares to the baseline in itself, so that the baseline's own value is fixed."""
 
 
 MAIN: tuple[Metric, ...] = (
@@ -69,6 +71,7 @@ MAIN: tuple[Metric, ...] = (
         "mean of (variant score - baseline score) on the same items, weighted over the sets",
         low="delta_ci_low",
         high="delta_ci_high",
+        versus_baseline=True,
     ),
     Metric(
         "delta_ci_low",
@@ -78,6 +81,7 @@ MAIN: tuple[Metric, ...] = (
         display.points,
         derive.delta(attrgetter("ci_low")),
         "lower end of the 95 % paired interval of `quality_delta`",
+        versus_baseline=True,
     ),
     Metric(
         "delta_ci_high",
@@ -87,6 +91,7 @@ MAIN: tuple[Metric, ...] = (
         display.points,
         derive.delta(attrgetter("ci_high")),
         "upper end of the 95 % paired interval of `quality_delta`",
+        versus_baseline=True,
     ),
     Metric(
         "flips_lost",
@@ -96,6 +101,7 @@ MAIN: tuple[Metric, ...] = (
         display.count,
         derive.flips(attrgetter("lost")),
         "items the baseline passed and the variant did not",
+        versus_baseline=True,
     ),
     Metric(
         "flips_won",
@@ -105,6 +111,7 @@ MAIN: tuple[Metric, ...] = (
         display.count,
         derive.flips(attrgetter("won")),
         "items the variant passed and the baseline did not",
+        versus_baseline=True,
     ),
     Metric(
         "decode_tokens_per_s",
@@ -123,6 +130,7 @@ MAIN: tuple[Metric, ...] = (
         display.ratio,
         derive.speedup,
         "median decode tokens/s / the baseline's; not measured in alternation",
+        versus_baseline=True,
     ),
     Metric(
         "ttft_s_p50",

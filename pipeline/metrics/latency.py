@@ -80,6 +80,14 @@ def median(values: Sequence[float]) -> Reading:
     return percentile(values, 0.5)
 
 
+def relative_spread(values: Sequence[float]) -> Reading:
+    """(P75 - P25) / P50: the interquartile range as a share of the median. Missing below 4 readings."""
+    low, middle, high = percentile(values, 0.25), percentile(values, 0.5), percentile(values, 0.75)
+    if low.value is None or high.value is None or not middle.value:
+        return missing(high.reason or low.reason or middle.reason or "the median is 0")
+    return known((high.value - low.value) / middle.value)
+
+
 @dataclass(frozen=True)
 class WorkloadSpeed:
     """What the repeats of one workload say. Rates are medians over the repeats."""
@@ -95,6 +103,8 @@ class WorkloadSpeed:
     latency_s_p50: Reading
     latency_s_p95: Reading
     decode_tokens_per_s: Reading
+    decode_spread: Reading
+    """Middle half of the per-request decode rates over their median: how steady the machine was."""
     end_to_end_tokens_per_s: Reading
     prefill_tokens_per_s: Reading
 
@@ -118,6 +128,7 @@ def summarize(readings: WorkloadReadings) -> WorkloadSpeed:
         latency_s_p50=median(latency),
         latency_s_p95=percentile(latency, 0.95),
         decode_tokens_per_s=median([decode_tokens_per_s(request) for request in decoding]),
+        decode_spread=relative_spread([decode_tokens_per_s(request) for request in decoding]),
         end_to_end_tokens_per_s=median(
             [end_to_end_tokens_per_s(request) for request in requests if latency_s(request)]
         ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pipeline import records, store
+from pipeline.errors import UserError
 from pipeline.metrics.catalogue import BY_NAME
 from pipeline.params import Gate, Params
 from pipeline.records import Decision, VariantDecision
@@ -32,6 +34,22 @@ class Analysis:
     def decided(self) -> list[tuple[Row, VariantDecision]]:
         """Each row with what was decided about it."""
         return list(zip(self.rows, self.decision.variants, strict=True))
+
+
+def require_current(params: Params) -> None:
+    """Refuse to answer from records that were made under other params.
+
+    Raises:
+        UserError: naming each part of params.yaml that has changed since the report was made.
+    """
+    path = store.REPORTS / "decision.json"
+    if not path.exists():
+        return
+    made = records.load(path, Decision).params_sha256
+    now = conditions.params_sha256(params)
+    changed = [name for name, value in now.items() if made.get(name) != value]
+    if changed:
+        raise UserError(f"params.yaml has changed since the reports were made ({', '.join(changed)}); run `dvc repro`")
 
 
 def analyse(params: Params, extra_gates: Mapping[str, Gate] | None = None) -> Analysis:

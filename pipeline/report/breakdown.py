@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.metrics.evidence import VariantEvidence
-from pipeline.records import Interval, ItemResult, Status
+from pipeline.records import FinishReason, Interval, ItemResult, Status
 from pipeline.report import cells
 from pipeline.report.cells import Cell
 
@@ -78,6 +78,8 @@ class LostItem:
     target: str
     baseline_output: str
     output: str
+    cut_off: bool
+    """The variant's answer ended at its token limit, not by itself."""
 
 
 @dataclass(frozen=True)
@@ -113,4 +115,5 @@ def _lost(ours: ItemResult, theirs: ItemResult) -> LostItem:
         target=ours.target if isinstance(ours.target, str) else json.dumps(ours.target, ensure_ascii=False),
         baseline_output=theirs.output,
         output=ours.output,
+        cut_off=ours.finish_reason is FinishReason.LENGTH,
     )

@@ -13,6 +13,11 @@ from pipeline.records import BaseModelInfo, EngineInfo, Environment, Status
 from pipeline.report.gather import Gathered, engines
 
 NONE = "–"
+FLOOR = 0.05
+"""A baseline that scores under this share, or over 1 minus it, cannot show what a variant loses."""
+UNSTEADY = 0.1
+"""Interquartile range over median of the decode rates; a quiet machine stays within 0.05."""
+NAMED_STRAYS = 3
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,26 @@ def sha256(params: Params, gathered: Gathered) -> str:
             "packages": _packages(used),
             "compute_dtype": _first(engine.compute_dtype for engine in used),
             "environment": _first(speed.environment_sha256 for speed in timed),
+            "runtime": params.runtime.model_dump(mode="json"),
+            "workload_settings": params.benchmark.model_dump(mode="json")["workloads"],
+            "evaluate": params.evaluate.batch_size,
+            "weights": {name: settings.weight for name, settings in params.eval_sets.items()},
+            "headline": params.decision.workload,
         }
     )
+
+
+def params_sha256(params: Params) -> dict[str, str]:
+    """Hash of each part of params.yaml that decides what is measured; gates, weights and preferences do not."""
+    parts: dict[str, object] = {
+        "model": params.model.model_dump(mode="json"),
+        "runtime": params.runtime.model_dump(mode="json"),
+        "seed": params.seed,
+        "benchmark.workloads": params.benchmark.model_dump(mode="json")["workloads"],
+        "evaluate.batch_size": params.evaluate.batch_size,
+    }
+    parts |= {f"variants.{name}": variant.model_dump(mode="json") for name, variant in params.variants.items()}
+    return {name: store.sha256_json(part) for name, part in parts.items()}
 
 
 def warnings(params: Params, gathered: Gathered) -> list[str]:
@@ -61,12 +84,42 @@ def warnings(params: Params, gathered: Gathered) -> list[str]:
         "Speed-ups are ratios of medians, not measured in alternation with the baseline: take differences of some "
         "per cent for machine noise."
     )
+    found.extend(_floor_or_ceiling(gathered))
+    found.extend(_unsteady(params, gathered))
     if gathered.strays:
+        first = ", ".join(gathered.strays[:NAMED_STRAYS])
         found.append(
-            f"Record files that params.yaml does not name were left out: {', '.join(gathered.strays)}. "
+            f"{len(gathered.strays)} record files that params.yaml does not name were left out, such as {first}. "
             "Delete them if they are of no more use."
         )
     return found
+
+
+def _floor_or_ceiling(gathered: Gathered) -> Iterator[str]:
+    """A baseline that fails or passes nearly everything cannot show what a variant loses."""
+    baseline = next(evidence for evidence in gathered.variants if evidence.is_baseline)
+    for scored in baseline.quality:
+        overall = scored.record.overall
+        if overall is not None and not FLOOR <= overall.mean <= 1 - FLOOR:
+            end = "fails nearly every item" if overall.mean < FLOOR else "passes nearly every item"
+            empty = scored.record.empty_outputs or 0
+            yield (
+                f"The baseline {end} of {scored.name} ({100 * overall.mean:.1f} %, {empty} of {overall.n} answers "
+                "empty): on this set a loss of quality can hardly show, and a passed quality gate says little."
+            )
+
+
+def _unsteady(params: Params, gathered: Gathered) -> Iterator[str]:
+    """Variants whose decode speed spread more between repeats than a comparison can bear."""
+    for evidence in gathered.variants:
+        speed = evidence.workloads.get(params.decision.workload)
+        spread = speed.decode_spread.value if speed else None
+        if spread is not None and spread > UNSTEADY:
+            yield (
+                f"The speed of {evidence.variant} was unsteady: the middle half of its readings spreads over "
+                f"{100 * spread:.0f} % of their median. Something else ran on the machine; measure again with "
+                f"`dvc repro --force --single-item benchmark@{evidence.variant}`."
+            )
 
 
 def describe(params: Params, gathered: Gathered) -> list[Section]:

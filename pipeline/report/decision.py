@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.params import Gate, Params
 from pipeline.records import Decision, GateVerdict, VariantDecision, Verdict
-from pipeline.report import cells, frontier, gates
+from pipeline.report import cells, conditions, frontier, gates
 from pipeline.report.rows import Row
 
 
@@ -82,6 +82,7 @@ def decide(
             )
             for row in rows
         ],
+        params_sha256=conditions.params_sha256(params),
         conditions_sha256=conditions_sha256,
     )
 
@@ -130,7 +131,7 @@ def _why(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: R
         return "; ".join(f"gate {v.gate} FAIL: {v.reason}" for v in failed)
     if undecided:
         open_gates = "; ".join(f"gate {v.gate} is UNDECIDED: {v.reason}" for v in undecided)
-        return f"could be shipped if this were decided: {open_gates}"
+        return f"not shipped while undecided: {open_gates}"
     assert pick is not None, "a variant that passes every gate is a candidate, so there is a pick"
     if row.variant == pick.variant:
         return _why_picked(pick, ranking)

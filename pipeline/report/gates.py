@@ -88,10 +88,9 @@ def _compare(metric: Metric, gate: Gate, row: Row, value: float, bound: float) -
         return Verdict.PASS, f"{interval}: the whole interval is {wanted}"
     if best < edge:
         return Verdict.FAIL, f"{interval}: none of the interval is {wanted}"
-    return (
-        Verdict.UNDECIDED,
-        f"{interval}: only part of it is {wanted}; {_more(value, low.value, high.value, bound, row.items)}",
-    )
+    leaning = "PASS" if (value >= bound if at_least else value <= bound) else "FAIL"
+    more = _more(value, low.value, high.value, bound, row.items)
+    return Verdict.UNDECIDED, f"{interval}: only part of it is {wanted}; it leans to {leaning}, and {more}"
 
 
 def _more(value: float, low: float, high: float, bound: float, n: int) -> str:

@@ -5,6 +5,7 @@ Each module defines `Settings` (a frozen pydantic model of the other keys under 
 - `describe(settings)`: one line for reports, such as `hub:HuggingFaceTB/SmolLM2-135M@abc`.
 - `revision(settings)`: what pins the content.
 - `problems(settings)`: mistakes that can be told in seconds and offline.
+- `checkpoint_folder(settings)`: where its layer shapes can be read before `fetch`, or None.
 - `fetch(settings, out)`: write an fp16 safetensors checkpoint with tokenizer and chat template into `out`.
 """
 

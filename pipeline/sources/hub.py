@@ -44,6 +44,10 @@ def problems(settings: Settings) -> list[str]:
     return []
 
 
+def checkpoint_folder(settings: Settings) -> Path | None:
+    return None
+
+
 def fetch(settings: Settings, out: Path) -> None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (

@@ -41,6 +41,10 @@ def problems(settings: Settings) -> list[str]:
     return []
 
 
+def checkpoint_folder(settings: Settings) -> Path | None:
+    return None
+
+
 def fetch(settings: Settings, out: Path) -> None:
     from transformers import GgufConfig
 

@@ -173,8 +173,26 @@ def test_retry_runs_what_failed_again(project: Project) -> None:
     assert "nothing failed" in project.run("quantgate", "retry").stdout
 
 
+def test_answers_are_refused_when_params_changed_since_the_run(project: Project) -> None:
+    params = project.params()
+    changed = copy.deepcopy(params)
+    changed["seed"] = 1
+    project.write_params(changed)
+    done = project.run("quantgate", "gate", check=False)
+    project.write_params(params)
+    assert done.returncode == 3
+    assert "changed since the reports were made (seed)" in done.stderr
+
+
 def test_gate_and_recommend_answer_from_the_reports(project: Project) -> None:
     assert project.run("quantgate", "gate").returncode == 0
     assert project.report("decision.json")["pick"] in project.run("quantgate", "recommend").stdout
     impossible = project.run("quantgate", "recommend", "--min-decode-tps", "1e9").stdout
     assert "1,000,000,000" in impossible or "1000000000" in impossible
+
+
+def test_a_model_replaced_in_place_is_noticed(project: Project) -> None:
+    template = project.folder / "model" / "chat_template.jinja"
+    template.write_text(template.read_text() + " ")
+    project.run("dvc", "repro", "--single-item", "source")
+    assert "reports/source.json" in project.run("dvc", "status", "base", check=False).stdout

@@ -5,13 +5,17 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from pipeline import cli, params, store
 from pipeline.errors import UserError
+from pipeline.report.analysis import analyse
+from pipeline.stages import report as stage
 
 SCORES = [1.0] * 72 + [0.0] * 48
 
@@ -120,3 +124,34 @@ def test_help_is_fast():
         assert result.returncode == 0
         assert "recommend" in result.stdout
     assert min(seconds) < 0.5
+
+
+def test_records_made_under_other_params_are_not_judged(project, four_variants, run):
+    settings = project.write(*four_variants)
+    stage.write(analyse(settings))
+    assert run("recommend")[0] == 0
+    raw = params.read_yaml(store.PARAMS)
+    raw["runtime"]["threads"] = 1
+    raw["variants"]["int8"] = {**raw["variants"]["int8"], "settings": {"outlier_threshold": 1.0}}
+    store.PARAMS.write_text(yaml.safe_dump(raw))
+    with pytest.raises(UserError, match=r"changed since the reports were made \(runtime, variants\.int8\)"):
+        run("gate")
+
+
+def test_gates_and_preferences_may_change_without_a_new_run(project, four_variants, run):
+    settings = project.write(*four_variants)
+    stage.write(analyse(settings))
+    raw = params.read_yaml(store.PARAMS)
+    raw["gates"] = {}
+    raw["decision"]["prefer"] = ["weight_bytes"]
+    store.PARAMS.write_text(yaml.safe_dump(raw))
+    assert run("recommend")[0] == 0
+
+
+def test_gate_is_undecided_when_nothing_passes_and_something_is_undecided(project, build, run):
+    project.raw["gates"] = {"p95": {"metric": "ttft_s_p95", "at_most": 10.0}}
+    few = build.speed("fp16", [build.workload(repeats=5)])
+    project.write(replace(build.evidence("fp16"), speed=few))
+    code, text = run("gate")
+    assert code == 2
+    assert "UNDECIDED: no variant passes every gate" in text

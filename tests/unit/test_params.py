@@ -80,7 +80,7 @@ def test_parsed_params_cannot_be_changed() -> None:
         (("variants", "int4-awq", "settings", "calibration", "smples"), "samples"),
         (("benchmark", "workloads", "instruction", "prompt_token"), "prompt_tokens"),
         (("eval_sets", "support-desk", "wieght"), "weight"),
-        (("gates", "memory", "at_mots"), "at_most"),
+        (("gates", "size", "at_mots"), "at_most"),
         (("model", "source", "versoin"), "version"),
     ],
 )
@@ -100,7 +100,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         put("bitsandbyte_int8", "variants", "int8", "quantizer"),
         put(128, "variants", "int4-gptq", "settings", "group_sze"),
         put("int9", "baseline"),
-        put({"metric": "weight_byte", "at_most": 1}, "gates", "memory"),
+        put({"metric": "weight_byte", "at_most": 1}, "gates", "size"),
         put(SHIPPED["variants"]["fp16"], "variants", "FP.8"),
     )
     places = {problem.split(":")[0] for problem in found}
@@ -111,7 +111,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         "variants.int8.quantizer",
         "variants.int4-gptq.settings.group_sze",
         "baseline",
-        "gates.memory.metric",
+        "gates.size.metric",
         "variants",
     }
     assert len(found) == 8
@@ -144,7 +144,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         (("benchmark", "workloads", "instruction", "repeats"), 4),
         (("evaluate", "batch_size"), 2.5),
         (("eval_sets", "support-desk", "weight"), 0),
-        (("gates", "memory", "relative"), "true"),
+        (("gates", "size", "relative"), "true"),
         (("decision", "prefer"), "quality"),
         (("decision", "prefer"), []),
         (("decision", "tie"), 1.0),
@@ -234,9 +234,9 @@ def test_a_name_that_yaml_reads_as_a_number_is_refused() -> None:
             "decision.workload: no workload 'instructions'; did you mean 'instruction'?",
         ),
         (
-            ("gates", "memory", "metric"),
+            ("gates", "size", "metric"),
             "weight_byte",
-            "gates.memory.metric: no metric 'weight_byte'; did you mean 'weight_bytes'?",
+            "gates.size.metric: no metric 'weight_byte'; did you mean 'weight_bytes'?",
         ),
         (
             ("decision", "prefer"),
@@ -313,10 +313,46 @@ def test_a_number_as_name_does_not_hide_the_other_mistakes() -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("gates", "memory", "at_most"), float("nan")),
-        (("gates", "memory", "at_most"), float("inf")),
+        (("gates", "size", "at_most"), float("nan")),
+        (("gates", "size", "at_most"), float("inf")),
         (("eval_sets", "support-desk", "weight"), float("inf")),
     ],
 )
 def test_a_number_that_is_not_finite_is_refused(path: tuple[str, ...], value: float) -> None:
     assert problems(put(value, *path))
+
+
+def test_variants_and_eval_sets_whose_stage_names_collide_are_refused() -> None:
+    fp16 = SHIPPED["variants"]["fp16"]
+    sets = {"x-desk": {"weight": 1.0}, "desk": {"weight": 1.0}}
+    assert problems(put({"fp16": fp16, "fp16-x": fp16}, "variants"), put(sets, "eval_sets")) == [
+        "variants.fp16-x: with eval set 'desk' it has the same stage name as variant 'fp16' with 'x-desk'; rename one"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [
+        ({"metric": "quality_delta", "at_least": -8}, "quality_delta is a share, so -8 is out of reach"),
+        ({"metric": "quality", "at_least": 90}, "quality is a share, so 90 is out of reach"),
+        ({"metric": "quality_delta", "at_least": 0.9, "relative": True}, "relative to the baseline already"),
+        ({"metric": "speedup", "at_least": 1.3, "relative": True}, "relative to the baseline already"),
+    ],
+)
+def test_a_bound_that_cannot_be_meant_is_refused(gate: dict[str, Any], words: str) -> None:
+    [problem] = problems(put(gate, "gates", "size"))
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        {"metric": "weight_bytes", "at_most": 0.5, "relative": True},
+        {"metric": "quality", "at_least": 1.0},
+        {"metric": "speedup", "at_least": 1.3},
+    ],
+)
+def test_a_bound_that_can_be_meant_passes(gate: dict[str, Any]) -> None:
+    raw = copy.deepcopy(SHIPPED)
+    put(gate, "gates", "size")(raw)
+    assert params.parse(raw).gates["size"].metric == gate["metric"]

@@ -11,7 +11,8 @@ from unit.workspace import ITEMS, calibration_set, document, eval_set, write_yam
 from pipeline import checkpoint, params, preflight, store
 from pipeline.errors import UserError
 from pipeline.params import Params
-from pipeline.records import BaseModelInfo
+from pipeline.probes import hardware
+from pipeline.records import BaseModelInfo, Gpu
 
 ROOT = Path(__file__).parents[2]
 CALIBRATION = {"set": "plain", "samples": 2}
@@ -134,7 +135,7 @@ def test_fewer_words_or_another_order_are_no_overlap(project: Path, prompt: str)
 
 def test_words_in_a_chat_count_too(project: Path) -> None:
     messages = [{"role": "user", "content": "a b c d e f g h"}]
-    calibration_set(project, [{"id": "c", "kind": "chat", "messages": messages}])
+    calibration_set(project, [{"id": "c", "kind": "chat", "messages": messages}, document(2)])
     eval_set(project, [ITEMS[0] | {"prompt": "a b c d e f g h"}])
     assert len(preflight.problems(settings())) == 1
 
@@ -151,13 +152,49 @@ def test_the_shipped_project_has_no_problems(monkeypatch: pytest.MonkeyPatch) ->
     assert list(preflight.text_problems(shipped)) == []
 
 
-def test_layers_are_checked_for_every_variant_once_the_base_is_there(project: Path) -> None:
+def test_more_calibration_samples_than_there_are_is_a_problem(project: Path) -> None:
+    wanted = {"group_size": 64, "calibration": CALIBRATION | {"samples": 3}}
+    assert preflight.problems(settings({"int4": PARAMS["variants"]["int4"] | {"settings": wanted}})) == [
+        "variants.int4.settings.calibration.samples: 3 asked for, but set plain has 2"
+    ]
+
+
+def test_a_workload_over_the_context_is_a_problem(project: Path) -> None:
+    long = {"long": {"text": "text.txt", "prompt_tokens": 1021, "output_tokens": 4, "repeats": 5}}
+    assert preflight.problems(
+        params.parse(PARAMS | {"benchmark": {"workloads": long | PARAMS["benchmark"]["workloads"]}})
+    ) == ["benchmark.workloads.long: 1021 prompt and 4 output tokens exceed the model's context of 1024"]
+
+
+def test_cuda_without_a_gpu_is_a_problem(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = params.parse(PARAMS | {"runtime": PARAMS["runtime"] | {"device": "cuda"}})
+    monkeypatch.setattr(hardware, "gpus", lambda: ([], "no driver"))
+    assert preflight.problems(wanted) == [
+        "runtime.device: cuda, but there is no GPU here (no driver); set it to auto or cpu"
+    ]
+    monkeypatch.setattr(hardware, "gpus", lambda: ([Gpu(name="G", memory_bytes=1, driver="1")], None))
+    assert preflight.problems(wanted) == []
+
+
+def test_layers_of_a_model_from_elsewhere_are_checked_once_the_base_is_there(project: Path) -> None:
+    wanted = params.parse(
+        PARAMS
+        | {"model": PARAMS["model"] | {"source": {"kind": "hub", "id": "a/b", "revision": "0" * 40}}}
+        | {
+            "variants": PARAMS["variants"]
+            | {"int8": PARAMS["variants"]["int8"] | {"settings": {"skip_modules": ["x"]}}}
+        }
+    )
+    assert preflight.problems(wanted) == []
+    complete(store.BASE, project / "model")
+    assert preflight.problems(wanted)[0].startswith("variants.int8.settings.skip_modules: no module 'x'")
+
+
+def test_layers_of_a_local_model_are_checked_before_anything_is_made(project: Path) -> None:
     bad = {
         "int4": PARAMS["variants"]["int4"] | {"settings": {"group_size": 512, "calibration": CALIBRATION}},
         "int8": PARAMS["variants"]["int8"] | {"settings": {"skip_modules": ["lm_haed"]}},
     }
-    assert preflight.problems(settings(bad)) == []
-    complete(store.BASE, project / "model")
     first, second = preflight.problems(settings(bad))
     assert first.startswith("variants.int8.settings.skip_modules: no module 'lm_haed'")
     assert second.startswith("variants.int4.settings.group_size 512 does not divide every layer: ")

@@ -86,5 +86,5 @@ def test_a_model_without_chat_template_gets_a_clear_error(tmp_path: Path, tiny_c
     tokenizer = Tokenizer(folder)
     assert not tokenizer.has_chat_template
     assert tokenizer.text("still works")
-    with pytest.raises(UserError, match=r"no chat template.*add a chat_template\.jinja to .*plain"):
+    with pytest.raises(UserError, match=r"no chat template.*add a chat_template\.jinja to the model's source"):
         tokenizer.chat(MESSAGES, add_generation_prompt=True)

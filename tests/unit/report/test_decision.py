@@ -84,9 +84,7 @@ def test_an_undecided_variant_is_no_candidate_but_is_named(project, build):
     ours = build.evidence("int4", [0.0] * 12 + SCORES[12:], tpot_s=0.01)
     found = decide(project, build.evidence("fp16", SCORES), ours)
     assert found.pick == "fp16"
-    assert why(found)["int4"].startswith(
-        "could be shipped if this were decided: gate quality-drop is UNDECIDED: −10.0 pp"
-    )
+    assert why(found)["int4"].startswith("not shipped while undecided: gate quality-drop is UNDECIDED: −10.0 pp")
     assert "more items would decide it" in why(found)["int4"]
 
 

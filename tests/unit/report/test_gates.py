@@ -60,12 +60,12 @@ def test_undecided_says_how_many_more_items():
     # The bound is below the mean: half-width -0.02 - -0.10 = 0.08, distance 0.06: 100 × (0.08/0.06)² - 100 = 77.8
     verdict, reason = judged(DROP, delta(-0.02, -0.10, 0.04))
     assert verdict is Verdict.UNDECIDED
-    assert "only part of it is at least −8.0 pp; about 78 more items would decide it" in reason
+    assert "only part of it is at least −8.0 pp; it leans to PASS, and about 78 more items would decide it" in reason
 
 
 def test_undecided_on_the_failing_side_uses_that_side_of_the_interval():
     # The bound is above the mean: half-width 0.06, distance 0.02: 100 × 9 - 100
-    assert "about 800 more items" in judged(DROP, delta(-0.10, -0.2, -0.04))[1]
+    assert "it leans to FAIL, and about 800 more items" in judged(DROP, delta(-0.10, -0.2, -0.04))[1]
 
 
 def test_undecided_at_the_bound_itself():

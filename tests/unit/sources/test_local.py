@@ -60,3 +60,22 @@ def test_a_float32_checkpoint_is_saved_as_float16_with_tokenizer_and_template(tm
     assert (out / "chat_template.jinja").read_bytes() == (copied / "chat_template.jinja").read_bytes()
     assert checkpoint.context_length(out) == 1024
     assert (out / "tokenizer.json").is_file()
+
+
+def test_the_revision_changes_with_the_chat_template_and_the_config(copied: Path) -> None:
+    before = local.revision(settings(copied))
+    (copied / "chat_template.jinja").write_text("{{ messages }}")
+    changed = local.revision(settings(copied))
+    assert changed != before
+    (copied / "config.json").write_text((copied / "config.json").read_text() + " ")
+    assert local.revision(settings(copied)) != changed
+
+
+def test_a_folder_without_chat_template_or_tokenizer_is_told(copied: Path) -> None:
+    (copied / "chat_template.jinja").unlink()
+    assert "has no chat template" in local.problems(settings(copied))[0]
+    config = copied / "tokenizer_config.json"
+    config.write_text(config.read_text().rstrip().removesuffix("}") + ', "chat_template": "x"}')
+    assert local.problems(settings(copied)) == []
+    (copied / "tokenizer.json").unlink()
+    assert "holds no tokenizer.json" in local.problems(settings(copied))[0]
