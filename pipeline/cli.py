@@ -55,7 +55,8 @@ def show() -> None:
     from pipeline.report import terminal
 
     analysis = _analysis()
-    Console().print(terminal.table(analysis), terminal.footnotes(analysis))
+    console = Console()
+    console.print(terminal.table(analysis, console.width), terminal.footnotes(analysis))
 
 
 @app.command()

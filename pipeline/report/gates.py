@@ -94,11 +94,16 @@ def _compare(metric: Metric, gate: Gate, row: Row, value: float, bound: float) -
 
 
 def _more(value: float, low: float, high: float, bound: float, n: int) -> str:
-    """How many more items would decide it, were the mean to stay: an interval shrinks as 1/sqrt(n), and it must
-    shrink from its half-width h on the bound's side to |mean - bound|: n × (h / |mean - bound|)² - n more."""
+    """How many more items would decide it, were the mean to stay.
+
+    An interval shrinks as 1/sqrt(n), and it must shrink from its half-width h on the bound's side to
+    d = |mean - bound|: n × (h / d)² - n more. At its floor of 3/n (rule of three) it shrinks as 1/n: 3 / d - n more.
+    """
     distance = abs(value - bound)
     half = value - low if bound < value else high - value
     if distance == 0:
         return "the mean equals the bound, so no number of items is sure to decide it"
-    more = max(1, math.ceil(n * (half / distance) ** 2 - n - 1e-9))
+    at_floor = math.isclose(half, 3 / n)
+    needed = 3 / distance if at_floor else n * (half / distance) ** 2
+    more = max(1, math.ceil(needed - n - 1e-9))
     return f"about {more:,} more items would decide it"

@@ -24,24 +24,41 @@ _NARROW = (
 """What fits a terminal; the other columns are in reports/pareto.csv."""
 
 
-def table(analysis: Analysis) -> Table:
-    columns = [metric for metric in cells.COLUMNS if metric.name in _NARROW]
-    found = Table(header_style="bold", title_justify="left", title=analysis.decision.headline)
-    found.add_column("Variant", no_wrap=True)
-    found.add_column("Status")
-    for metric in columns:
-        found.add_column(metric.title, justify="right")
-    found.add_column("Frontier")
-    for row, decided in analysis.decided():
-        picked = row.variant == analysis.decision.pick
-        found.add_row(
-            Text(row.variant, style="bold green" if picked else ""),
+_WIDE = 120
+"""Characters below which variants stand side by side, each figure on a line of its own."""
+
+
+def table(analysis: Analysis, width: int) -> Table:
+    """The main figures of every variant, laid out for a terminal of `width` characters."""
+    header = ["Variant", "Status", *(cells_title for cells_title, _ in _figures(analysis)), "Frontier"]
+    rows = [
+        [
+            Text(row.variant, style="bold green" if row.variant == analysis.decision.pick else "bold"),
             Text(row.status.value, style=_STATUS_STYLES[row.status]),
-            *(Text(str(cells.of_row(row, metric))) for metric in columns),
+            *(Text(values[place]) for _, values in _figures(analysis)),
             Text("yes" if decided.on_frontier else "no" if row.ok else cells.DASH),
-            style="dim" if not row.ok else "",
-        )
+        ]
+        for place, (row, decided) in enumerate(analysis.decided())
+    ]
+    found = Table(header_style="bold", title_justify="left", title=analysis.decision.headline)
+    if width >= _WIDE:
+        for title in header:
+            found.add_column(title, justify="left" if title in ("Variant", "Status", "Frontier") else "right")
+        for row in rows:
+            found.add_row(*row)
+        return found
+    found.add_column(header[0])
+    for row in rows:
+        found.add_column(row[0], justify="right")
+    for line, title in enumerate(header[1:], start=1):
+        found.add_row(title, *(row[line] for row in rows))
     return found
+
+
+def _figures(analysis: Analysis) -> list[tuple[str, list[str]]]:
+    """Title and the cell of each variant."""
+    columns = [metric for metric in cells.COLUMNS if metric.name in _NARROW]
+    return [(metric.title, [str(cells.of_row(row, metric)) for row in analysis.rows]) for metric in columns]
 
 
 def footnotes(analysis: Analysis) -> Group:

@@ -64,6 +64,15 @@ def test_show_prints_every_variant_and_what_is_missing(project, four_variants, r
     assert "int4-awq failed: quantize: out of memory" in text
 
 
+def test_show_puts_variants_side_by_side_on_a_narrow_terminal(project, four_variants, run, monkeypatch):
+    project.write(*four_variants)
+    monkeypatch.setenv("COLUMNS", "80")
+    _, text = run("show")
+    [header] = [line for line in text.splitlines() if "Variant" in line]
+    assert all(name in header for name in ("fp16", "int8", "int4-gptq", "int4-awq"))
+    assert "…" not in text
+
+
 def test_gate_judges_the_recommended_variant(project, four_variants, run):
     project.write(*four_variants)
     code, text = run("gate")

@@ -63,6 +63,12 @@ def test_undecided_says_how_many_more_items():
     assert "only part of it is at least −8.0 pp; it leans to PASS, and about 78 more items would decide it" in reason
 
 
+def test_at_the_floor_of_the_interval_fewer_items_are_needed():
+    # 30 items that did not differ: 0 ± 3/30. The floor is within 0.08 from 3 / 0.08 = 37.5 items on: 8 more.
+    ours = row(items=30, quality_delta=0.0, delta_ci_low=-0.1, delta_ci_high=0.1)
+    assert "it leans to PASS, and about 8 more items would decide it" in judged(DROP, ours)[1]
+
+
 def test_undecided_on_the_failing_side_uses_that_side_of_the_interval():
     # The bound is above the mean: half-width 0.06, distance 0.02: 100 × 9 - 100
     assert "it leans to FAIL, and about 800 more items" in judged(DROP, delta(-0.10, -0.2, -0.04))[1]
