@@ -34,7 +34,11 @@ def problems(settings: Settings) -> list[str]:
         return [f"model.source.path: {problem}" for problem in error.problems]
     if not (folder / "tokenizer.json").is_file() and not (folder / "tokenizer.model").is_file():
         return [f"model.source.path: {folder} holds no tokenizer.json or tokenizer.model"]
-    if not _has_chat_template(folder):
+    try:
+        has_template = _has_chat_template(folder)
+    except ValueError as error:
+        return [f"model.source.path: {folder / 'tokenizer_config.json'}: not JSON ({error})"]
+    if not has_template:
         return [
             f"model.source.path: {folder} has no chat template, which eval sets and chat calibration samples need; "
             "add a chat_template.jinja there"

@@ -42,7 +42,8 @@ def test_memory_is_known_on_the_gpu(tiny_checkpoint: Path) -> None:
     assert reserved is not None
     assert reserved >= allocated >= session.weight_bytes()
     by_driver = device.nvml_process_bytes("cuda")
-    assert by_driver.reason is not None or by_driver.value is not None
+    # The driver counts the context beside the allocator; in a container it may not list this process at all.
+    assert by_driver.value is None or by_driver.value >= reserved
 
 
 def test_the_environment_names_the_gpu(tmp_path: Path) -> None:

@@ -79,3 +79,9 @@ def test_a_folder_without_chat_template_or_tokenizer_is_told(copied: Path) -> No
     assert local.problems(settings(copied)) == []
     (copied / "tokenizer.json").unlink()
     assert "holds no tokenizer.json" in local.problems(settings(copied))[0]
+
+
+def test_a_broken_tokenizer_config_is_told(copied: Path) -> None:
+    (copied / "tokenizer_config.json").write_text("{")
+    [problem] = local.problems(settings(copied))
+    assert "tokenizer_config.json: not JSON" in problem
