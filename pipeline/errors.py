@@ -23,3 +23,13 @@ def nearest(given: str, allowed: Sequence[object]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return "allowed: " + ", ".join(sorted(names))
+
+
+REASON_LENGTH = 400
+
+
+def brief(error: BaseException) -> str:
+    """An exception as a reason: its type and the first line of its text, at most `REASON_LENGTH` characters."""
+    lines = str(error).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -39,11 +39,20 @@ class ComputeDtype(Section):
     cuda: Literal["float32", "bfloat16", "float16"]
 
 
+Allocator = Literal["default", "retain"]
+
+
 class Runtime(Section):
     device: Literal["auto", "cpu", "cuda"]
     compute_dtype: ComputeDtype
     threads: int = Field(ge=1)
     """CPU threads of each worker process."""
+    cores: list[int] | None
+    """CPU cores that workers may run on, by number; None: all."""
+    waiting: Literal["passive", "active", "default"]
+    """What threads do at a barrier: sleep, spin, or what their library does unless told."""
+    allocator: Allocator
+    """What the C library does with freed memory: give large blocks back to the system at once, or keep them."""
 
 
 class Variant(Section):
@@ -58,13 +67,64 @@ class Workload(Section):
     """A text file; its first `prompt_tokens` tokens are the prompt."""
     prompt_tokens: int = Field(ge=1)
     output_tokens: int = Field(ge=2)
-    warmup: int = Field(default=2, ge=1)
-    repeats: int = Field(ge=5)
+    concurrency: int = Field(default=1, ge=1)
+    """Streams that are answered together."""
+    pairs: int = Field(ge=1)
+    """Turns of variant and baseline in each pair of processes."""
+
+
+class Sweep(Section):
+    """One workload at several concurrencies, one turn each in each pair of processes."""
+
+    workload: str
+    concurrency: list[Annotated[int, Field(ge=1)]]
+    """Empty where no sweep is wanted."""
+
+
+class Pairing(Section):
+    """How long variant and baseline are measured in alternation."""
+
+    processes: int = Field(ge=3)
+    """Pairs of fresh processes that measure every workload and the sweep. Two processes of one model differ by some
+    per cent, so fewer than three say nothing about the model."""
+    half_width: float = Field(gt=0, lt=1)
+    """More pairs of processes follow, on the deciding workload alone, until the speed-up's 95 % interval is at most
+    this share of it to either side…"""
+    budget_s: int = Field(ge=0)
+    """…or this much time is spent on one variant."""
+    alternation: Literal["auto", "resident", "blocks"]
+    """`auto`: both models stay loaded where memory allows, else one is loaded at a time."""
+    request_timeout_s: int = Field(ge=1)
+    workload_timeout_s: int = Field(ge=1)
+    """For all turns of one workload in one pair of processes; those left are skipped and counted as failures."""
 
 
 class Benchmark(Section):
-    timeout_s: int = Field(default=1800, ge=1)
+    timeout_s: int = Field(default=7200, ge=1)
+    """For one variant."""
+    pairing: Pairing
     workloads: dict[str, Workload] = Field(min_length=1)
+    sweep: Sweep
+
+
+class Objective(Section):
+    """Service level objective: a request counts as good when it meets all of these."""
+
+    ttft_s: float = Field(gt=0)
+    tpot_s: float = Field(gt=0)
+
+
+class Serving(Section):
+    """What the variants will be served on and how well; used by the report alone, so nothing is measured anew."""
+
+    objective: Objective
+    memory_gib: float = Field(gt=0)
+    """Memory for "what fits"."""
+    price_per_hour: float | None = Field(default=None, ge=0)
+    """What the machine costs."""
+    currency: str = "USD"
+    max_spread: float = Field(default=0.25, gt=0)
+    """Middle half of a workload's decode rates over their median; where it is wider, its speeds are not used."""
 
 
 class Evaluate(Section):
@@ -74,6 +134,8 @@ class Evaluate(Section):
 
 class Quantize(Section):
     timeout_s: int = Field(default=7200, ge=1)
+    allocator: Allocator = "retain"
+    """As `runtime.allocator`, for the workers that quantize."""
 
 
 class EvalSet(Section):
@@ -109,6 +171,7 @@ class Params(Section):
     variants: dict[str, Variant] = Field(min_length=1)
     quantize: Quantize = Quantize()
     benchmark: Benchmark
+    serving: Serving
     evaluate: Evaluate
     eval_sets: dict[str, EvalSet] = Field(min_length=1)
     gates: dict[str, Gate]
@@ -215,6 +278,9 @@ def _reference_problems(raw: dict[str, Any]) -> Iterator[str]:
     workload = _mapping(raw, "decision").get("workload")
     if isinstance(workload, str) and workloads and workload not in workloads:
         yield f"decision.workload: no workload {workload!r}; {nearest(workload, workloads)}"
+    sweep = _mapping(raw, "benchmark", "sweep").get("workload")
+    if isinstance(sweep, str) and workloads and sweep not in workloads:
+        yield f"benchmark.sweep.workload: no workload {sweep!r}; {nearest(sweep, workloads)}"
     pairs: dict[str, tuple[str, str]] = {}
     for variant in map(str, variants):
         for eval_set in map(str, _mapping(raw, "eval_sets")):

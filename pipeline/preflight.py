@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline import calibration, checkpoint, eval_sets, params, plugins, store
 from pipeline.errors import UserError
 from pipeline.params import Params
-from pipeline.probes import hardware
+from pipeline.probes import hardware, placement
 
 NGRAM = 8
 DISK_MARGIN = 1.2
@@ -91,11 +91,15 @@ def context_problems(settings: Params) -> list[str]:
 
 
 def device_problems(settings: Params) -> list[str]:
-    """`cuda` asked for where the driver shows no GPU."""
+    """`cuda` asked for where the driver shows no GPU, or cores that are not there."""
+    cores = placement.problem(settings.runtime.cores)
+    found = [cores] if cores else []
     if settings.runtime.device != "cuda":
-        return []
+        return found
     gpus, reason = hardware.gpus()
-    return [] if gpus else [f"runtime.device: cuda, but there is no GPU here ({reason}); set it to auto or cpu"]
+    return (
+        found if gpus else [*found, f"runtime.device: cuda, but there is no GPU here ({reason}); set it to auto or cpu"]
+    )
 
 
 def disk_problems(settings: Params) -> list[str]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pipeline import store
 from pipeline.errors import UserError
 
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -56,7 +56,7 @@ def missing(reason: str) -> Reading:
 class Outcome(Record):
     """What every record of work says first."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     variant: str
     status: Status
     reason: str | None = None
@@ -102,7 +102,7 @@ class Manifest(Record):
     Holds nothing that differs between two runs on the same inputs (no time, no host).
     """
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     name: str
     base: BaseModelInfo
     quantizer: str | None
@@ -153,7 +153,7 @@ class Gpu(Record):
 class Environment(Record):
     """Where speed was measured. No timestamps: equal machines give equal files."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     os: str
     python: str
     cpu: str
@@ -174,12 +174,13 @@ class WorkloadPrompt(Record):
     token_ids: list[int]
     prompt_sha256: Sha256
     output_tokens: int
-    warmup: int
-    repeats: int
+    concurrency: int
+    pairs: int
+    """Turns of both sides in each pair of processes, after one that does not count."""
 
 
 class WorkloadPrompts(Record):
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     tokenizer_sha256: Sha256
     workloads: list[WorkloadPrompt]
 
@@ -200,7 +201,7 @@ class ItemPrompt(Record):
     """Hash over the token ids."""
 
 
-# --- speed -----------------------------------------------------------------------------------------------------
+# --- engines ---------------------------------------------------------------------------------------------------
 
 
 class EngineInfo(Record):
@@ -212,48 +213,11 @@ class EngineInfo(Record):
     threads: int | None
     kernels: dict[str, int]
     """Class of each linear layer actually used → how many of them."""
+    fallback_kernels: dict[str, str] = {}
+    """Of these, the ones that do the work of another format here, and what they do instead."""
     attention: str
-
-
-class RequestReading(Record):
-    """Raw clock readings of one streamed request, in seconds from request start; device synchronised at each."""
-
-    token_s: list[float]
-    """When each output token was there; `token_s[0]` is the TTFT, `token_s[-1]` the end-to-end latency."""
-
-
-class WorkloadReadings(Record):
-    workload: str
-    prompt_tokens: int
-    output_tokens: int
-    prompt_sha256: Sha256
-    warmup: int
-    requests: list[RequestReading]
-    prefill_s: list[float]
-    """Raw times of a forward pass over the whole prompt alone, up to the next-token logits."""
-
-
-class MemoryReadings(Record):
-    """Device memory on CUDA, process memory on CPU. `process_*` is the resident set of the worker process."""
-
-    weight_bytes: Reading
-    """Bytes of parameters and buffers as loaded."""
-    process_load_peak_bytes: Reading
-    process_run_peak_bytes: Reading
-    allocator_peak_bytes: Reading
-    allocator_reserved_peak_bytes: Reading
-    nvml_process_bytes: Reading
-
-
-class SpeedRecord(Outcome):
-    stage: Literal["benchmark"] = "benchmark"
-    artifact_sha256: Sha256 | None = None
-    engine: EngineInfo | None = None
-    environment_sha256: Sha256 | None = None
-    seed: int | None = None
-    load_s: float | None = None
-    workloads: list[WorkloadReadings] = []
-    memory: MemoryReadings | None = None
+    settings: dict[str, str] = {}
+    """How the process was set up: cores, waiting, allocator."""
 
 
 # --- quality ---------------------------------------------------------------------------------------------------
@@ -343,7 +307,7 @@ class VariantDecision(Record):
 class Decision(Record):
     """The answer, small and stable for machines. `pick` is null when no variant passes every gate."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     pick: str | None
     headline: str
     baseline: str

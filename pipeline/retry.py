@@ -10,7 +10,8 @@ from pathlib import Path
 from pipeline import records, store
 from pipeline.errors import UserError, nearest
 from pipeline.params import Params
-from pipeline.records import Outcome, QualityRecord, QuantizeRecord, SpeedRecord, Status
+from pipeline.readings import SpeedRecord
+from pipeline.records import Outcome, QualityRecord, QuantizeRecord, Status
 
 
 def failed_stages(settings: Params, variants: Sequence[str]) -> list[str]:

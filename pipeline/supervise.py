@@ -20,25 +20,11 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from pipeline import progress, store
+from pipeline import processes, progress, store
 from pipeline.errors import UserError
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 PLAIN_INTERVAL_S = 15.0
-
-QUIET: Mapping[str, str] = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "DO_NOT_TRACK": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
-    "PYTHONUNBUFFERED": "1",
-}
-"""Workers read local files only and tell no one about it."""
-
-PATIENT: Mapping[str, str] = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
-"""Threads that sleep at a barrier. By default they spin there, and then any other process on the machine slows a
-two-thread torch job five- to twentyfold. Not for the benchmark: on a quiet machine sleeping costs about a quarter."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +52,9 @@ def run(
         job_path, result_path = Path(folder, "job.json"), Path(folder, "result.json")
         store.write_text(job_path, job.model_dump_json())
         command = [sys.executable, "-m", "pipeline.worker", name, str(job_path), str(result_path)]
-        ending = _supervise(command, title, log, timeout_s, {**os.environ, **QUIET, **environment})
+        ending = _supervise(
+            command, title, log, timeout_s, {**os.environ, **processes.WORKER_ENVIRONMENT, **environment}
+        )
         wall_s = time.monotonic() - start
         result: dict[str, Any] = store.read_json(result_path) if result_path.exists() else {"failed": ending}
     if "user_error" in result:
@@ -114,7 +102,7 @@ def _supervise(command: list[str], title: str, log: Path, timeout_s: float, envi
         _kill(process)
     if timed_out.is_set():
         return f"stopped after the time limit of {timeout_s:g} s"
-    return _ending(process.returncode, last[0] if last else "no output")
+    return f"{processes.ending(process.returncode)}; its last words: {last[0] if last else 'no output'}"
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -122,14 +110,6 @@ def _kill(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _ending(code: int, last_line: str) -> str:
-    if code >= 0:
-        return f"the worker ended with exit code {code}; its last words: {last_line}"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    hint = ", most often the system out of memory" if name == "SIGKILL" else ""
-    return f"the worker was killed by {name}{hint}; its last words: {last_line}"
 
 
 def _clean(stream: Iterable[str]) -> Iterable[str]:

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import store
-from pipeline.errors import UserError
-
-REASON_LENGTH = 400
+from pipeline.errors import UserError, brief
 
 
 def main(run: str, job_path: str, result_path: str) -> None:
@@ -32,13 +30,7 @@ def _result(run: str, job_path: Path) -> dict[str, Any]:
     except Exception as error:
         # Whatever goes wrong inside a library is this variant's result; the others go on.
         traceback.print_exc()
-        return {"failed": _short(error)}
-
-
-def _short(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
+        return {"failed": brief(error)}
 
 
 if __name__ == "__main__":

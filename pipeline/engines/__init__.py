@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeline.records import EngineInfo, FinishReason, RequestReading
+from pipeline.readings import KvCache, RequestReading
+from pipeline.records import EngineInfo, FinishReason
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,41 @@ class Completion:
 
 
 class Session(Protocol):
-    def info(self) -> EngineInfo: ...
+    def info(self) -> EngineInfo:
+        """What runs the model. `settings` is empty: whoever set the process up fills it."""
 
     def weight_bytes(self) -> int:
         """Bytes of all parameters and buffers as loaded; a tensor shared by two names counts once."""
 
+    def decode_weight_bytes(self) -> int:
+        """Bytes of the weights that decoding one token reads: all, but for an input embedding that nothing else uses.
+
+        One row of such a table is read, which is too little to count.
+        """
+
     def misplaced(self) -> list[str]:
         """Names of parameters that are not on the device asked for; none in a valid run."""
 
-    def stream(self, prompt: Sequence[int], output_tokens: int) -> RequestReading:
-        """Answer one prompt with exactly `output_tokens` tokens, greedily; the time of each token."""
+    def answer(self, prompts: Sequence[Sequence[int]], output_tokens: int) -> RequestReading:
+        """Answer the prompts together, each greedily with exactly `output_tokens` tokens; `prefill_s` stays None.
 
-    def prefill(self, prompt: Sequence[int]) -> float:
-        """Seconds from start to next-token logits of the whole prompt, device synchronised."""
+        Raises:
+            ValueError: the prompts are not equally long.
+        """
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> float:
+        """Seconds from start to the next-token logits of all prompts, device synchronised.
+
+        Raises:
+            ValueError: the prompts are not equally long.
+        """
+
+    def kv_cache(self, prompt: Sequence[int]) -> KvCache:
+        """Keys and values that a pass over the prompt leaves, by the model's config and as measured.
+
+        Raises:
+            RuntimeError: the model keeps something else, or its config does not tell the shape.
+        """
 
     def generate(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[Completion]:
         """Answer a batch greedily, each until end of sequence or `max_new_tokens`."""

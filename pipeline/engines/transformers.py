@@ -2,19 +2,86 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline import checkpoint
 from pipeline.engines import Completion, EngineOptions
 from pipeline.probes import device as device_probe
-from pipeline.records import EngineInfo, FinishReason, RequestReading
+from pipeline.readings import KvCache, RequestReading
+from pipeline.records import EngineInfo, FinishReason
 
 FORMATS = frozenset({"safetensors", "bitsandbytes", "gptq", "awq"})
 PACKAGES = ("torch", "transformers", "accelerate", "bitsandbytes", "gptqmodel", "optimum")
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """How a kernel class does without its format's own arithmetic, and whether a layer of that class does."""
+
+    words: str
+    applies: Callable[[Any], bool] = lambda layer: True
+
+
+def _turned_to_training(layer: Any) -> bool:
+    """The first forward pass of the int4pack classes settles it: `linear_mode` is then `inference` or `train`."""
+    return bool(layer.linear_mode == "train")
+
+
+def _no_integer_product(layer: Any) -> bool:
+    """Whether bitsandbytes found no CPU kernel to register: it wants AVX-512 (and torch 2.6) for `torch._int_mm`."""
+    import torch
+
+    return not torch._C._dispatch_has_kernel_for_dispatch_key("bitsandbytes::int8_linear_matmul", "CPU")
+
+
+DEQUANTIZES = "turns the whole matrix back to floats at each pass, then multiplies in floats"
+INT8_AGAIN = "holds the 4-bit weights as int8, rounded anew with one scale per output"
+FALLBACKS: Mapping[str, Mapping[str, Fallback]] = {
+    "cpu": {
+        # gptqmodel 7.6.0, nn_modules/qlinear: torch.py `_forward_eager`, torch_awq.py `forward`
+        "TorchLinear": Fallback(DEQUANTIZES),
+        "AwqTorchLinear": Fallback(DEQUANTIZES),
+        # torch_aten_kernel.py, torch_fused.py and both with _awq: `_weight_int4pack_mm_for_cpu` on the packed weights,
+        # but de-quantized where the first pass was made in training mode, with gradients, or in a torch without that
+        # operation
+        "TorchAtenLinear": Fallback(DEQUANTIZES, _turned_to_training),
+        "TorchAtenAwqLinear": Fallback(DEQUANTIZES, _turned_to_training),
+        "TorchFusedLinear": Fallback(DEQUANTIZES, _turned_to_training),
+        "TorchFusedAwqLinear": Fallback(DEQUANTIZES, _turned_to_training),
+        # torch_int8.py, torch_int8_awq.py: `_requantize_to_int8`, then `_weight_int8pack_mm`
+        "TorchInt8Linear": Fallback(INT8_AGAIN),
+        "TorchInt8AwqLinear": Fallback(INT8_AGAIN),
+        # bitsandbytes 0.50.2, backends/cpu/ops.py and backends/default/ops.py: `int8_linear_matmul`
+        "Linear8bitLt": Fallback("turns int8 to float32 at each pass, then multiplies in floats", _no_integer_product),
+        # nn/modules.py `Linear4bit.forward` packs the weights for a fused kernel where the CPU has AVX512_BF16;
+        # elsewhere backends/default/ops.py `gemm_4bit`
+        "Linear4bit": Fallback(DEQUANTIZES, lambda layer: not layer.support_avx512bf16_for_cpu),
+    },
+    "cuda": {
+        # gptqmodel 7.6.0, nn_modules/qlinear: torch.py and torch_awq.py as above; tritonv2.py and
+        # triton_utils/dequant.py `quant_matmul`. Marlin, Machete, Swordfish, ExLlama, BitBLAS and the AWQ GEMM and GEMV
+        # classes decode on packed weights; AwqGEMMLinear de-quantizes beyond 1024 rows, in long prefills.
+        "TorchLinear": Fallback(DEQUANTIZES),
+        "AwqTorchLinear": Fallback(DEQUANTIZES),
+        "TritonV2Linear": Fallback(DEQUANTIZES),
+        # w4a_floatx.py, w4a_nvfp4.py `post_init`
+        "W4AFP8Linear": Fallback("holds the 4-bit weights as FP8, and rounds activations to it"),
+        "W4ANVFP4Linear": Fallback("holds the 4-bit weights as NVFP4, and rounds activations to it"),
+        # bitsandbytes 0.50.2, backends/cuda/ops.py: `_int8_linear_matmul_impl`, cuBLASLt wants multiples of 4
+        "Linear8bitLt": Fallback(
+            "turns int8 to float32 at each pass, then multiplies in floats", lambda layer: layer.in_features % 4 != 0
+        ),
+        # the same, `gemm_4bit`; with whole blocks it is fused for few rows, as in decoding
+        "Linear4bit": Fallback(DEQUANTIZES, lambda layer: layer.in_features % layer.weight.quant_state.blocksize != 0),
+    },
+}
+"""Device → kernel class → what it does instead of multiplying in its own format. Classes not named here do that."""
 
 
 def load(artifact: Path, options: EngineOptions) -> TransformersSession:
@@ -25,6 +92,8 @@ def load(artifact: Path, options: EngineOptions) -> TransformersSession:
     import torch
     from transformers import AutoModelForCausalLM
 
+    # bitsandbytes logs a warning in each layer at each token when activations are not float16, and that takes time.
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     device_probe.set_threads(options.device, options.threads)
     model = AutoModelForCausalLM.from_pretrained(
         artifact,
@@ -53,6 +122,7 @@ class TransformersSession:
         import torch
 
         on_cuda = self._options.device == "cuda"
+        layers = list(self._linears())
         return EngineInfo(
             name="transformers",
             packages=checkpoint.package_versions(PACKAGES),
@@ -60,23 +130,27 @@ class TransformersSession:
             device_name=torch.cuda.get_device_name() if on_cuda else "CPU",
             compute_dtype=self._options.compute_dtype,
             threads=None if on_cuda else torch.get_num_threads(),
-            kernels=dict(sorted(Counter(type(module).__name__ for module in self._linears()).items())),
+            kernels=dict(sorted(Counter(type(layer).__name__ for layer in layers).items())),
+            fallback_kernels=fallback_kernels(layers, self._options.device),
             attention=str(self._model.config._attn_implementation),
         )
 
     def weight_bytes(self) -> int:
-        tensors = {tensor.data_ptr(): tensor.nbytes for tensor in self._tensors() if tensor.nbytes}
-        return sum(tensors.values())
+        return _bytes(self._model.modules())
+
+    def decode_weight_bytes(self) -> int:
+        embedding = set(self._model.get_input_embeddings().modules())
+        return _bytes(module for module in self._model.modules() if module not in embedding)
 
     def misplaced(self) -> list[str]:
         named = [*self._model.named_parameters(), *self._model.named_buffers()]
         return [name for name, tensor in named if tensor.device.type != self._options.device]
 
-    def stream(self, prompt: Sequence[int], output_tokens: int) -> RequestReading:
+    def answer(self, prompts: Sequence[Sequence[int]], output_tokens: int) -> RequestReading:
         import torch
 
-        clock = _TokenClock(self._options.device)
-        inputs = torch.tensor([list(prompt)], device=self._options.device)
+        clock = _TokenClock(self._options.device, output_tokens)
+        inputs = self._batch(prompts)
         device_probe.synchronise(self._options.device)
         clock.start()
         with torch.inference_mode():
@@ -86,18 +160,38 @@ class TransformersSession:
                 generation_config=self._greedy(output_tokens, stop=False),
                 streamer=clock,
             )
-        return RequestReading(token_s=clock.token_s)
+        return clock.reading()
 
-    def prefill(self, prompt: Sequence[int]) -> float:
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> float:
         import torch
 
-        inputs = torch.tensor([list(prompt)], device=self._options.device)
+        inputs = self._batch(prompts)
         device_probe.synchronise(self._options.device)
         start = time.perf_counter()
         with torch.inference_mode():
             self._model(input_ids=inputs, use_cache=True, logits_to_keep=1)
         device_probe.synchronise(self._options.device)
         return time.perf_counter() - start
+
+    def kv_cache(self, prompt: Sequence[int]) -> KvCache:
+        import torch
+
+        with torch.inference_mode():
+            output = self._model(input_ids=self._batch([prompt]), use_cache=True, logits_to_keep=1)
+        cache = output.get("cache")
+        layers = getattr(cache, "layers", [])
+        found = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
+        tensors = [tensor for tensor in found if tensor is not None]
+        if not tensors or len(tensors) < len(found):
+            raise RuntimeError(
+                f"this model's cache ({type(cache).__name__}) does not hold keys and values of each layer"
+            )
+        return KvCache(
+            **_cache_shape(self._model.config.get_text_config(decoder=True)),
+            bytes_per_element=getattr(torch, self._options.compute_dtype).itemsize,
+            measured_tokens=cache.get_seq_length(),
+            measured_bytes=sum(tensor.nbytes for tensor in tensors),
+        )
 
     def generate(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[Completion]:
         import torch
@@ -117,6 +211,15 @@ class TransformersSession:
                 generation_config=self._greedy(max_new_tokens, stop=True),
             )
         return [self._completion(row) for row in output[:, width:].tolist()]
+
+    def _batch(self, prompts: Sequence[Sequence[int]]) -> Any:
+        """Token ids [prompts, tokens] on the device."""
+        import torch
+
+        lengths = sorted({len(prompt) for prompt in prompts})
+        if len(lengths) != 1:
+            raise ValueError(f"prompts that are answered together must be equally long; their tokens: {lengths}")
+        return torch.tensor([list(prompt) for prompt in prompts], device=self._options.device)
 
     def _completion(self, generated: list[int]) -> Completion:
         for place, token in enumerate(generated):
@@ -141,10 +244,6 @@ class TransformersSession:
             use_cache=True,
         )
 
-    def _tensors(self) -> Iterator[Any]:
-        yield from self._model.parameters()
-        yield from self._model.buffers()
-
     def _linears(self) -> Iterator[Any]:
         """The decoder's linear layers, of whatever class the format brought.
 
@@ -156,19 +255,60 @@ class TransformersSession:
                 yield module
 
 
-class _TokenClock:
-    """A `generate` streamer that notes when each token is there.
+def fallback_kernels(layers: Sequence[Any], device: str) -> dict[str, str]:
+    """Classes of these layers that do without their format's arithmetic on the device → what they do instead."""
+    found = {}
+    for layer in layers:
+        name = type(layer).__name__
+        fallback = FALLBACKS[device].get(name)
+        if fallback is not None and fallback.applies(layer):
+            found[name] = fallback.words
+    return dict(sorted(found.items()))
 
-    `generate` first puts the prompt, then each token after moving it to the host, which waits for the device.
+
+def _bytes(modules: Iterator[Any]) -> int:
+    """Bytes of the modules' own parameters and buffers, memory that two of them share counted once."""
+    tensors = [t for module in modules for t in (*module.parameters(recurse=False), *module.buffers(recurse=False))]
+    return sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors if tensor.nbytes}.values())
+
+
+def _cache_shape(config: Any) -> dict[str, int]:
+    """Layers, key-value heads and their width, with the defaults that transformers' own models use."""
+    try:
+        heads = config.num_attention_heads
+        return {
+            "layers": config.num_hidden_layers,
+            "kv_heads": getattr(config, "num_key_value_heads", None) or heads,
+            "head_dim": getattr(config, "head_dim", None) or config.hidden_size // heads,
+        }
+    except AttributeError as error:
+        raise RuntimeError(f"the model's config does not tell the shape of its cache: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Mark:
+    cpu_s: float
+    event: Any
+    """A CUDA event, or None on a CPU."""
+
+
+class _TokenClock:
+    """A `generate` streamer that notes when each token of all rows is there.
+
+    `generate` first puts the prompts, then at each step the new tokens of all rows after moving them to the host,
+    which waits for the device (transformers 5.24, generation/utils.py `StopCheck`; only its `TextStreamer` is for one
+    row). Clocks of CPU and device are read at the first and last token only.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, tokens: int) -> None:
         self._device = device
-        self._start = 0.0
+        self._tokens = tokens
         self._prompt_seen = False
-        self.token_s: list[float] = []
+        self._token_s: list[float] = []
+        self._marks: dict[int, _Mark] = {}
 
     def start(self) -> None:
+        self._marks[0] = self._mark()
         self._start = time.perf_counter()
 
     def put(self, value: Any) -> None:
@@ -176,7 +316,29 @@ class _TokenClock:
             self._prompt_seen = True
             return
         device_probe.synchronise(self._device)
-        self.token_s.append(time.perf_counter() - self._start)
+        self._token_s.append(time.perf_counter() - self._start)
+        count = len(self._token_s)
+        if count in (1, self._tokens):
+            self._marks[count] = self._mark()
 
     def end(self) -> None:
         pass
+
+    def reading(self) -> RequestReading:
+        """What was read; clocks of CPU and device only when there were as many tokens as expected."""
+        if self._tokens not in self._marks:
+            return RequestReading(token_s=self._token_s)
+        start, first, last = self._marks[0], self._marks[1], self._marks[self._tokens]
+        return RequestReading(
+            token_s=self._token_s,
+            cpu_s=(first.cpu_s - start.cpu_s, last.cpu_s - start.cpu_s),
+            device_s=None
+            if start.event is None
+            else (
+                device_probe.between_s(start.event, first.event),
+                device_probe.between_s(start.event, last.event),
+            ),
+        )
+
+    def _mark(self) -> _Mark:
+        return _Mark(time.process_time(), device_probe.mark(self._device))

@@ -6,10 +6,13 @@ Imported by params.py and the command line, so nothing heavy is imported here; s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from pipeline.metrics import derive, display
+from pipeline.metrics import derive, display, pairing, samples
+from pipeline.metrics.derive import Compute
+from pipeline.metrics.evidence import Compare, VariantEvidence
+from pipeline.metrics.samples import Sample
 
 
 @dataclass(frozen=True)
@@ -22,76 +25,93 @@ class Metric:
     higher_is_better: bool | None
     """None where neither direction is better in itself."""
     display: Callable[[float], str]
-    compute: derive.Compute
+    compute: Compute
     formula: str
     low: str | None = None
     """Name of the metric that is the lower bound of this one's 95 % interval."""
     high: str | None = None
     versus_baseline: bool = False
-    """Compares to the baseline in itself, so that the baseline's own value is fixed."""
+    """Compares to the baseline in itself, so a bound that is relative to the baseline's value means nothing."""
+    sample: Callable[[VariantEvidence], Sample] | None = None
+    """What the interval is over, where there is one."""
+    paired: str | None = None
+    """Name of the metric that compares this one to the baseline turn by turn: two variants are ranked by that."""
+
+
+def _with_interval(metric: Metric, low: Compute, high: Compute) -> tuple[Metric, Metric, Metric]:
+    """The metric, and the ends of its interval as metrics of their own under the names that it gives."""
+
+    def end(name: str | None, compute: Compute, which: str, words: str) -> Metric:
+        assert name, f"{metric.name} does not name its {words}"
+        title, formula = f"{metric.title}, {which}", f"{words} of the 95 % interval of `{metric.name}`"
+        return replace(
+            metric, name=name, title=title, compute=compute, formula=formula, low=None, high=None, sample=None
+        )
+
+    return metric, end(metric.low, low, "low", "lower end"), end(metric.high, high, "high", "upper end")
+
+
+def _ratio(
+    name: str, title: str, higher_is_better: bool, compare: Compare, formula: str
+) -> tuple[Metric, Metric, Metric]:
+    """A ratio to the baseline, with its interval."""
+    metric = Metric(
+        name,
+        title,
+        "ratio",
+        higher_is_better,
+        display.ratio,
+        derive.ratio(compare, derive.middle),
+        formula,
+        low=f"{name}_ci_low",
+        high=f"{name}_ci_high",
+        versus_baseline=True,
+        sample=samples.process_pairs(compare),
+    )
+    low, high = (derive.ratio(compare, attrgetter(end)) for end in ("low", "high"))
+    return _with_interval(metric, low, high)
+
+
+def _time(name: str, percent: int, formula: str) -> Metric:
+    """A percentile of a time of the headline workload."""
+    field = f"{name}_s_p{percent}"
+    title = f"{name.upper()} P{percent}"
+    return Metric(field, title, "s", False, display.milliseconds, derive.speed(field), formula)
 
 
 MAIN: tuple[Metric, ...] = (
-    Metric(
-        "quality",
-        "Quality",
-        "share",
-        True,
-        display.share,
-        derive.quality(derive.mean),
-        "mean item score 0..1 of each eval set, weighted over the sets",
-        low="quality_ci_low",
-        high="quality_ci_high",
-    ),
-    Metric(
-        "quality_ci_low",
-        "Quality, low",
-        "share",
-        True,
-        display.share,
+    *_with_interval(
+        Metric(
+            "quality",
+            "Quality",
+            "share",
+            True,
+            display.share,
+            derive.quality(derive.mean),
+            "mean item score 0..1 of each eval set, weighted over the sets",
+            low="quality_ci_low",
+            high="quality_ci_high",
+            sample=samples.items,
+        ),
         derive.quality(attrgetter("ci_low")),
-        "lower end of the 95 % interval of `quality`",
-    ),
-    Metric(
-        "quality_ci_high",
-        "Quality, high",
-        "share",
-        True,
-        display.share,
         derive.quality(attrgetter("ci_high")),
-        "upper end of the 95 % interval of `quality`",
     ),
-    Metric(
-        "quality_delta",
-        "Quality vs baseline",
-        "share",
-        True,
-        display.points,
-        derive.delta(derive.mean),
-        "mean of (variant score - baseline score) on the same items, weighted over the sets",
-        low="delta_ci_low",
-        high="delta_ci_high",
-        versus_baseline=True,
-    ),
-    Metric(
-        "delta_ci_low",
-        "Quality vs baseline, low",
-        "share",
-        True,
-        display.points,
+    *_with_interval(
+        Metric(
+            "quality_delta",
+            "Quality vs baseline",
+            "share",
+            True,
+            display.points,
+            derive.delta(derive.mean),
+            "mean of (variant score - baseline score) on the same items, weighted over the sets",
+            low="delta_ci_low",
+            high="delta_ci_high",
+            versus_baseline=True,
+            sample=samples.items,
+        ),
         derive.delta(attrgetter("ci_low")),
-        "lower end of the 95 % paired interval of `quality_delta`",
-        versus_baseline=True,
-    ),
-    Metric(
-        "delta_ci_high",
-        "Quality vs baseline, high",
-        "share",
-        True,
-        display.points,
         derive.delta(attrgetter("ci_high")),
-        "upper end of the 95 % paired interval of `quality_delta`",
-        versus_baseline=True,
     ),
     Metric(
         "flips_lost",
@@ -120,54 +140,20 @@ MAIN: tuple[Metric, ...] = (
         True,
         display.rate,
         derive.speed("decode_tokens_per_s"),
-        "median over the repeats of 1 / TPOT, one stream",
+        "median over the requests of 1 / TPOT, one stream",
+        paired="speedup",
     ),
-    Metric(
+    *_ratio(
         "speedup",
         "Decode speed vs baseline",
-        "ratio",
         True,
-        display.ratio,
-        derive.speedup,
-        "median decode tokens/s / the baseline's; not measured in alternation",
-        versus_baseline=True,
+        pairing.decode_speedup,
+        "median over the pairs of the baseline's TPOT / the variant's; of the baseline: two processes of it",
     ),
-    Metric(
-        "ttft_s_p50",
-        "TTFT P50",
-        "s",
-        False,
-        display.milliseconds,
-        derive.speed("ttft_s_p50"),
-        "median of request start → first generated token",
-    ),
-    Metric(
-        "ttft_s_p95",
-        "TTFT P95",
-        "s",
-        False,
-        display.milliseconds,
-        derive.speed("ttft_s_p95"),
-        "95th percentile of TTFT; needs 20 repeats",
-    ),
-    Metric(
-        "tpot_s_p50",
-        "TPOT P50",
-        "s",
-        False,
-        display.milliseconds,
-        derive.speed("tpot_s_p50"),
-        "median of (latency - TTFT) / (output tokens - 1)",
-    ),
-    Metric(
-        "tpot_s_p95",
-        "TPOT P95",
-        "s",
-        False,
-        display.milliseconds,
-        derive.speed("tpot_s_p95"),
-        "95th percentile of TPOT over the repeats; needs 20 repeats",
-    ),
+    _time("ttft", 50, "median of request start → first generated token"),
+    _time("ttft", 95, "95th percentile of TTFT; needs 20 requests"),
+    _time("tpot", 50, "median of (latency - TTFT) / (output tokens - 1)"),
+    _time("tpot", 95, "95th percentile of TPOT over the requests; needs 20 requests"),
     Metric(
         "weight_bytes",
         "Weights on disk",
@@ -184,11 +170,43 @@ MAIN: tuple[Metric, ...] = (
         False,
         display.memory,
         derive.peak_memory,
-        "CUDA: most memory the allocator reserved; CPU: largest resident set of the worker while running",
+        "largest peak over the workloads; CUDA: reserved by the allocator, CPU: resident set of the worker",
+    ),
+    Metric(
+        "cost_per_million_tokens",
+        "Cost per million tokens",
+        "currency",
+        False,
+        display.money,
+        derive.headline(derive.cost_per_million_tokens),
+        "price per hour / 3600 / `aggregate_tokens_per_s` × 10⁶",
     ),
 )
 
 EXTRA: tuple[Metric, ...] = (
+    *_ratio(
+        "ttft_speedup",
+        "TTFT vs baseline",
+        True,
+        pairing.first_token_speedup,
+        "median over the pairs of the baseline's TTFT / the variant's; above 1 the variant answers sooner",
+    ),
+    *_ratio(
+        "decode_cost_ratio",
+        "Work per token vs baseline",
+        False,
+        pairing.decode_cost_ratio,
+        "median over the pairs of the variant's CPU seconds per decoded token / the baseline's; CUDA: device time",
+    ),
+    Metric(
+        "aggregate_tokens_per_s",
+        "Aggregate tokens/s",
+        "tokens/s",
+        True,
+        display.rate,
+        derive.speed("aggregate_tokens_per_s"),
+        "median of concurrency × output tokens / latency, all streams",
+    ),
     Metric(
         "prefill_tokens_per_s",
         "Prefill tokens/s",
@@ -196,7 +214,7 @@ EXTRA: tuple[Metric, ...] = (
         True,
         display.rate,
         derive.speed("prefill_tokens_per_s"),
-        "median of prompt tokens / time of one forward pass over the prompt",
+        "median of all streams' prompt tokens / time of one forward pass over the prompts",
     ),
     Metric(
         "end_to_end_tokens_per_s",
@@ -206,6 +224,65 @@ EXTRA: tuple[Metric, ...] = (
         display.rate,
         derive.speed("end_to_end_tokens_per_s"),
         "median of output tokens / latency, one stream",
+    ),
+    _time("ttft", 99, "99th percentile of TTFT; needs 100 requests"),
+    _time("tpot", 99, "99th percentile of TPOT over the requests; needs 100 requests"),
+    _time("itl", 50, "median of the gaps between two tokens, over all requests"),
+    _time("itl", 95, "95th percentile of the gaps between two tokens; needs 20 gaps"),
+    _time("itl", 99, "99th percentile of the gaps between two tokens; needs 100 gaps"),
+    Metric(
+        "goodput_requests_per_s",
+        "Goodput, requests/s",
+        "requests/s",
+        True,
+        display.per_second,
+        derive.headline(derive.goodput),
+        "concurrency × turns with TTFT and TPOT within the objective / sum of the latencies of all turns",
+    ),
+    Metric(
+        "knee_concurrency",
+        "Knee, streams",
+        "streams",
+        None,
+        display.count,
+        derive.swept(derive.knee_concurrency),
+        "level of the sweep with the greatest aggregate tokens/s / latency",
+    ),
+    Metric(
+        "best_aggregate_tokens_per_s",
+        "Best aggregate tokens/s",
+        "tokens/s",
+        True,
+        display.rate,
+        derive.swept(derive.best_aggregate),
+        "most aggregate tokens/s of any level of the sweep",
+    ),
+    Metric(
+        "mbu",
+        "MBU",
+        "share",
+        None,
+        display.share,
+        derive.headline(derive.mbu),
+        "(weight bytes + KV bytes read in a step) × decode tokens/s / measured memory bandwidth",
+    ),
+    Metric(
+        "kv_bytes_per_token",
+        "KV cache per token",
+        "bytes",
+        False,
+        display.small_memory,
+        derive.kv_bytes_per_token,
+        "2 × layers × KV heads × head dimension × bytes per element; measured where that differs by over 1 %",
+    ),
+    Metric(
+        "cost_per_passing_answer",
+        "Cost per passing answer",
+        "currency",
+        False,
+        display.money,
+        derive.headline(derive.cost_per_passing_answer),
+        "price per hour / 3600 × latency / concurrency / share of the eval items that pass",
     ),
     Metric(
         "bits_per_weight",
@@ -223,7 +300,7 @@ EXTRA: tuple[Metric, ...] = (
         False,
         display.seconds,
         derive.load_s,
-        "time to load the artifact into the engine",
+        "median time to load the artifact into the engine, over the processes",
     ),
     Metric(
         "quantize_s",

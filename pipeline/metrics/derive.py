@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 
-from pipeline.metrics.evidence import VariantEvidence
+from pipeline.metrics import cost, latency, sweep
+from pipeline.metrics.evidence import Compare, VariantEvidence
 from pipeline.metrics.intervals import Flips
 from pipeline.metrics.latency import WorkloadSpeed
-from pipeline.records import (
-    Interval,
-    MemoryReadings,
-    QualityRecord,
-    Reading,
-    Status,
-    known,
-    missing,
-)
+from pipeline.metrics.pairing import Speedup
+from pipeline.readings import Side
+from pipeline.records import Interval, QualityRecord, Reading, Status, known, missing
 
 Compute = Callable[[VariantEvidence], Reading]
 
@@ -25,48 +20,101 @@ def _not_ok(stage: str, status: Status, reason: str | None) -> Reading | None:
     return None if status is Status.OK else missing(f"{stage} {status.value}: {reason}")
 
 
-def speed(field: str) -> Compute:
-    """A statistic of the headline workload."""
+def headline(part: Callable[[WorkloadSpeed, VariantEvidence], Reading]) -> Compute:
+    """A figure of the headline workload; missing, with the reason, where it was not measured or is invalid."""
 
     def compute(evidence: VariantEvidence) -> Reading:
         refused = _not_ok("benchmark", evidence.speed.status, evidence.speed.reason)
         if refused:
             return refused
-        found: WorkloadSpeed | None = evidence.workloads.get(evidence.headline)
-        if found is None:
-            return missing(f"the benchmark has no workload {evidence.headline!r}")
-        reading: Reading = attrgetter(field)(found)
-        return reading
+        found = evidence.workloads.get(evidence.headline)
+        return (
+            missing(f"the benchmark has no workload {evidence.headline!r}") if found is None else part(found, evidence)
+        )
 
     return compute
 
 
-def speedup(evidence: VariantEvidence) -> Reading:
-    own = speed("decode_tokens_per_s")(evidence)
-    if own.value is None or evidence.baseline is None:
-        return known(1.0) if own.value is not None else own
-    base = speed("decode_tokens_per_s")(evidence.baseline)
-    if base.value is None:
-        return missing(f"the baseline {evidence.baseline.variant} has no decode speed: {base.reason}")
-    return known(own.value / base.value)
+def speed(field: str) -> Compute:
+    """A statistic of the headline workload."""
+
+    def part(found: WorkloadSpeed, _: VariantEvidence) -> Reading:
+        reading: Reading = attrgetter(field)(found)
+        return reading
+
+    return headline(part)
+
+
+def ratio(compare: Compare, part: Callable[[Speedup], Reading]) -> Compute:
+    """One part of the variant's ratio to the baseline on the headline workload.
+
+    The baseline's own is that of two processes of it: what this machine adds to a ratio of 1.
+    """
+
+    def compute(evidence: VariantEvidence) -> Reading:
+        found = evidence.ratio(evidence.headline, compare)
+        return missing(found) if isinstance(found, str) else part(found)
+
+    return compute
+
+
+def middle(found: Speedup) -> Reading:
+    return known(found.ratio)
+
+
+def goodput(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:
+    readings = evidence.readings(found.workload)
+    assert readings is not None, "the speed of a workload is from its readings"
+    return sweep.goodput_requests_per_s(readings, found, evidence.serving.objective)
+
+
+def mbu(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:
+    roofline = evidence.roofline(found.workload)
+    return missing(roofline) if isinstance(roofline, str) else roofline.mbu
+
+
+def cost_per_million_tokens(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:
+    return cost.per_million_tokens(evidence.serving.price_per_hour, found.aggregate_tokens_per_s)
+
+
+def cost_per_passing_answer(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:
+    price = evidence.serving.price_per_hour
+    return cost.per_passing_answer(price, found.latency_s_p50, found.concurrency, evidence.pass_share)
+
+
+def swept(part: Callable[[sweep.Sweep], Reading]) -> Compute:
+    """A figure of the sweep over concurrencies."""
+
+    def compute(evidence: VariantEvidence) -> Reading:
+        found = evidence.sweep
+        return missing(found) if isinstance(found, str) else part(found)
+
+    return compute
+
+
+def knee_concurrency(found: sweep.Sweep) -> Reading:
+    return known(found.knee.concurrency) if found.knee else missing("fewer than two levels can be compared")
+
+
+def best_aggregate(found: sweep.Sweep) -> Reading:
+    best = found.best_aggregate
+    return best.aggregate_tokens_per_s if best else found.levels[0].aggregate_tokens_per_s
 
 
 def peak_memory(evidence: VariantEvidence) -> Reading:
-    refused = _not_ok("benchmark", evidence.speed.status, evidence.speed.reason)
-    if refused:
-        return refused
-    memory: MemoryReadings | None = evidence.speed.memory
-    if memory is None or evidence.speed.engine is None:
-        return missing("the benchmark recorded no memory")
-    on_cuda = evidence.speed.engine.device.startswith("cuda")
-    return memory.allocator_reserved_peak_bytes if on_cuda else memory.process_run_peak_bytes
+    return evidence.peak_memory
+
+
+def kv_bytes_per_token(evidence: VariantEvidence) -> Reading:
+    found = evidence.cache_size
+    return missing(found) if isinstance(found, str) else known(found.bytes_per_token)
 
 
 def load_s(evidence: VariantEvidence) -> Reading:
-    refused = _not_ok("benchmark", evidence.speed.status, evidence.speed.reason)
-    if refused:
-        return refused
-    return _or_missing(evidence.speed.load_s, "the benchmark recorded no load time")
+    """Median over the variant's processes."""
+    if evidence.unusable:
+        return missing(evidence.unusable)
+    return latency.median([process.load_s for process in evidence.speed.processes if process.side is Side.VARIANT])
 
 
 def quantized(field: str) -> Compute:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+KIB = 2**10
 MIB = 2**20
 GIB = 2**30
 
@@ -33,6 +35,12 @@ def ratio(value: float) -> str:
     return f"{value:.2f}×"
 
 
+def money(value: float) -> str:
+    """An amount in the currency of params.yaml: two decimals, below 1 as many as three digits need."""
+    decimals = 2 - math.floor(math.log10(abs(value))) if 0 < abs(value) < 1 else 2
+    return f"{value:.{decimals}f}"
+
+
 def share(value: float) -> str:
     """A share of one → per cent."""
     return f"{100 * value:.1f} %"
@@ -50,6 +58,16 @@ def count(value: float) -> str:
 
 
 def bits(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def small_memory(value: float) -> str:
+    """Bytes → KiB."""
+    return f"{value / KIB:.1f} KiB"
+
+
+def per_second(value: float) -> str:
+    """Requests per second; the unit stands in the title."""
     return f"{value:.2f}"
 
 

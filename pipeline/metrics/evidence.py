@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pipeline.metrics import intervals, latency
+from pipeline.metrics import capacity, intervals, latency, roofline, sweep, validity
+from pipeline.metrics.pairing import Speedup
+from pipeline.readings import Alternation, PairReading, SpeedRecord, WorkloadReadings
 from pipeline.records import (
     Interval,
     ItemResult,
     Outcome,
     QualityRecord,
     QuantizeRecord,
-    SpeedRecord,
+    Reading,
     Status,
+    known,
+    missing,
 )
+
+Compare = Callable[[Sequence[PairReading], int], Speedup | str]
+"""One of the ratios of `pipeline.metrics.pairing`."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the variants will be served on, and how well; None where params.yaml does not say."""
+
+    objective: sweep.Objective | None = None
+    memory_gib: float | None = None
+    price_per_hour: float | None = None
+    max_spread: float | None = None
+    """Of decode rates, (P75 - P25) / P50, above which a workload's times and rates are not used."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,12 @@ class VariantEvidence:
     quality: tuple[ScoredSet, ...]
     headline: str
     """The workload whose speed stands in the table."""
+    concurrency: Mapping[str, int] = field(default_factory=dict)
+    """Streams of each workload in params.yaml; one for those that are not named."""
+    sweep_workload: str | None = None
+    context_length: int | None = None
+    """The most tokens that the model was made for."""
+    serving: Serving = Serving()
     baseline: VariantEvidence | None = field(default=None, repr=False)
     """What this variant is compared to; None for the baseline itself."""
     seed: int = 0
@@ -74,11 +98,127 @@ class VariantEvidence:
         return sum(len(scored.items) for scored in self.quality)
 
     @cached_property
+    def unusable(self) -> str | None:
+        """Why no time and no ratio of the speed record can be used, if so."""
+        return self._benchmark_failed or validity.invalid(validity.record_reasons(self.speed))
+
+    @cached_property
     def workloads(self) -> dict[str, latency.WorkloadSpeed]:
-        """Speed by workload; empty unless the benchmark is ok."""
-        if self.speed.status is not Status.OK:
+        """Speed by workload, each at its own concurrency; empty unless the benchmark is ok.
+
+        The figures of an invalid one are missing, with the reason.
+        """
+        if self._benchmark_failed:
             return {}
-        return {readings.workload: latency.summarize(readings) for readings in self.speed.workloads}
+        own = (readings for readings in self.speed.workloads if self._is_own(readings.workload, readings.concurrency))
+        reasons, max_spread = validity.record_reasons(self.speed), self.serving.max_spread
+        return {readings.workload: validity.checked(readings, max_spread, reasons) for readings in own}
+
+    def ratio(self, workload: str, compare: Compare) -> Speedup | str:
+        """The variant against the baseline on one workload at its own concurrency, or why they are not compared."""
+        if self.unusable:
+            return self.unusable
+        readings = self.readings(workload)
+        if readings is None:
+            return f"the benchmark has no workload {workload!r}"
+        different_work = validity.invalid(validity.workload_reasons(readings))
+        if different_work:
+            return different_work
+        found = compare(readings.pairs, self.seed)
+        alone = isinstance(found, str) and self.speed.alternation is Alternation.ALONE
+        return f"{found}: {self.speed.alternation_reason}" if alone else found
+
+    def readings(self, workload: str) -> WorkloadReadings | None:
+        """The raw readings of a workload at its own concurrency."""
+        found = (r for r in self.speed.workloads if r.workload == workload and self._is_own(workload, r.concurrency))
+        return next(found, None)
+
+    @cached_property
+    def sweep(self) -> sweep.Sweep | str:
+        """The levels of the swept workload, or the reason why there are none."""
+        if self.unusable:
+            return self.unusable
+        levels = [readings for readings in self.speed.workloads if readings.workload == self.sweep_workload]
+        if not levels:
+            return "no workload was swept over concurrencies"
+        return sweep.summarize(levels, self.serving.objective, self.seed, self.serving.max_spread)
+
+    @cached_property
+    def cache_size(self) -> capacity.CacheSize | str:
+        if self._benchmark_failed:
+            return self._benchmark_failed
+        cache = self.speed.kv_cache
+        return "the KV cache was not looked at" if cache is None else capacity.kv_bytes_per_token(cache)
+
+    @cached_property
+    def peak_memory(self) -> Reading:
+        """The largest peak of the variant over the workloads, without the other levels of the sweep.
+
+        So it is of the same work for every variant; missing where the variant has no peak for one of them.
+        """
+        refused = self._benchmark_failed or validity.invalid(validity.memory_reasons(self.speed))
+        if refused:
+            return missing(refused)
+        levels = ((readings.workload, readings.concurrency) for readings in self.speed.workloads)
+        return capacity.peak_bytes(self.speed.processes, [level for level in levels if self._is_own(*level)])
+
+    @cached_property
+    def memory_model(self) -> capacity.MemoryModel | str:
+        """Peak memory by tokens in flight over all levels, or the reason why there is no such line."""
+        refused = self._benchmark_failed or validity.invalid(validity.memory_reasons(self.speed))
+        if refused:
+            return refused
+        if isinstance(self.cache_size, str):
+            return self.cache_size
+        return capacity.memory_model(self.speed.processes, self.cache_size.bytes_per_token)
+
+    def largest_context(self, users: int) -> Reading:
+        """Prompt and output tokens that each of so many users can have at once in `serving.memory_gib`."""
+        return self._fitting(lambda model, room, most: known(model.largest_context(users, room, most)))
+
+    def most_users(self, context: int) -> Reading:
+        """How many users can have that many prompt and output tokens at once in `serving.memory_gib`."""
+        return self._fitting(lambda model, room, most: model.most_users(context, room, most))
+
+    def _fitting(self, ask: Callable[[capacity.MemoryModel, float, int], Reading]) -> Reading:
+        if isinstance(self.memory_model, str):
+            return missing(self.memory_model)
+        if self.serving.memory_gib is None:
+            return missing("no memory to fit into is given (serving.memory_gib)")
+        if self.context_length is None:
+            return missing("the model's context length is not known")
+        return ask(self.memory_model, self.serving.memory_gib * 2**30, self.context_length)
+
+    def roofline(self, workload: str) -> roofline.Roofline | str:
+        """What bounds decoding on one workload, or the reason why that is not known."""
+        if self._benchmark_failed:
+            return self._benchmark_failed
+        speed, record = self.workloads.get(workload), self.speed
+        if speed is None:
+            return f"the benchmark has no workload {workload!r}"
+        if isinstance(self.cache_size, str):
+            return self.cache_size
+        if record.decode_weight_bytes is None or record.parameters is None:
+            return "the weights were not counted"
+        work = roofline.Work(record.decode_weight_bytes, self.cache_size.bytes_per_token, record.parameters)
+        probed = (record, *((self.baseline.speed,) if self.baseline else ()))
+        return roofline.utilisation(work, speed, [found.limits for found in probed if found.limits])
+
+    @property
+    def _benchmark_failed(self) -> str | None:
+        ok = self.speed.status is Status.OK
+        return None if ok else f"benchmark {self.speed.status.value}: {self.speed.reason}"
+
+    def _is_own(self, workload: str, concurrency: int) -> bool:
+        return concurrency == self.concurrency.get(workload, 1)
+
+    @cached_property
+    def pass_share(self) -> Reading:
+        """Share of all items, over all eval sets, that passed."""
+        unscored = _why_unscored(self)
+        if unscored or not self.items:
+            return missing(unscored or "no item was scored")
+        return known(sum(item.passed for scored in self.quality for item in scored.items) / self.items)
 
     @cached_property
     def quality_interval(self) -> Interval | str:

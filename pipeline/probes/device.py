@@ -1,13 +1,24 @@
-"""The device of a worker: which one, waiting for it, and the memory it holds. Raw readings only."""
+"""The device of a worker: which one, waiting for it, its clock, and the memory it holds. Raw readings only."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.probes import hardware, nvml, process
+from pipeline.probes.nvml import CPU_ONLY
 from pipeline.records import Reading, known, missing
 
-CPU_ONLY = "the model runs on the CPU"
+OUT_OF_MEMORY = (
+    # c10/core/impl/alloc_cpu.cpp on Linux and macOS, and on Windows
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    # Memory that libraries take beside torch's allocator
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+"""How torch 2.13 says that memory is short where it raises a plain RuntimeError."""
 
 
 def resolve(device: str) -> str:
@@ -49,11 +60,61 @@ def synchronise(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def reset_peak(device: str) -> None:
-    if device == "cuda":
-        import torch
+def mark(device: str) -> Any | None:
+    """A mark in the device's queue of work, which the device stamps with its own clock; None on the CPU."""
+    if device != "cuda":
+        return None
+    import torch
 
-        torch.cuda.reset_peak_memory_stats()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def between_s(start: Any, end: Any) -> float:
+    """Seconds by the device's clock between two marks; waits until the device has passed the second."""
+    end.synchronize()
+    return float(start.elapsed_time(end)) / 1000
+
+
+def release_memory() -> None:
+    """Give memory that the allocator keeps, but no tensor uses, back to the GPU; does nothing where there is none."""
+    import torch
+
+    torch.cuda.empty_cache()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
+
+
+def reset_peak(device: str) -> bool:
+    """Start `peak_bytes` anew from what is held now; False when the system does not let it be done."""
+    if device != "cuda":
+        return process.reset_peak()
+    import torch
+
+    torch.cuda.reset_peak_memory_stats()
+    return True
+
+
+def peak_bytes(device: str) -> Reading:
+    """Largest memory since `reset_peak`: what the allocator took from a GPU, or the resident set on the CPU."""
+    return allocator_reserved_peak_bytes(device) if device == "cuda" else process.peak_bytes()
+
+
+def free_bytes(device: str) -> Reading:
+    """Memory that is left for models now: of the GPU, or of the machine for the CPU."""
+    if device != "cuda":
+        return known(hardware.available_bytes())
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    return known(free)
 
 
 def allocator_peak_bytes(device: str) -> Reading:
@@ -76,23 +137,14 @@ def allocator_reserved_peak_bytes(device: str) -> Reading:
 
 def nvml_process_bytes(device: str) -> Reading:
     """Device memory of this process as the driver counts it: allocator, context and kernels together."""
-    if device != "cuda":
-        return missing(CPU_ONLY)
-    import pynvml
-    import torch
+    return nvml.read(device, _own_bytes)
 
-    try:
-        pynvml.nvmlInit()
-        try:
-            # CUDA_VISIBLE_DEVICES renumbers devices for torch but not for NVML; the UUID is the same for both.
-            uuid = str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
-            handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
-            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
-                if process.pid == os.getpid():
-                    used = process.usedGpuMemory
-                    return missing("the driver does not tell memory per process") if used is None else known(used)
-            return missing("NVML does not list this process (in a container its pid differs from the host's)")
-        finally:
-            pynvml.nvmlShutdown()
-    except pynvml.NVMLError as error:
-        return missing(f"NVML: {error}")
+
+def _own_bytes(handle: Any) -> Reading:
+    import pynvml
+
+    for listed in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
+        if listed.pid == os.getpid():
+            used = listed.usedGpuMemory
+            return missing("the driver does not tell memory per process") if used is None else known(used)
+    return missing("NVML does not list this process (in a container its pid differs from the host's)")

@@ -19,11 +19,6 @@ CALIBRATION_MIN_TOKENS = 10
 ENVIRONMENT: Mapping[str, str] = {
     # On two cores GPTQModel gives the CPU one worker and then asks it for two.
     "GPTQMODEL_CPU_WORKERS": "2",
-    # The search allocates and frees large blocks; giving each back to the system costs more than the search itself.
-    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TOP_PAD_": str(256 << 20),
-    "MALLOC_ARENA_MAX": "2",
 }
 
 

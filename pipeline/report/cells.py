@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.metrics import display
-from pipeline.metrics.catalogue import BY_NAME, EXTRA, MAIN, Metric
-from pipeline.records import Interval, Reading, known
+from pipeline.metrics.catalogue import BY_NAME, EXTRA, MAIN, METRICS, Metric
+from pipeline.metrics.pairing import Speedup
+from pipeline.records import Interval, Reading, Status, known, missing
 from pipeline.report.rows import Row
 
 DASH = "–"
+INVALID = "INVALID"
+"""In place of a number that there is, but that must not be used."""
+_REFUSED = re.compile(rf"({INVALID}|[\w -]+ {Status.INVALID.value}): ")
+"""How the reason of such a number begins: that of `validity.invalid`, or that of a stage whose record is invalid."""
 
-_BOUNDS = {bound for metric in MAIN for bound in (metric.low, metric.high)}
-COLUMNS: tuple[Metric, ...] = tuple(metric for metric in MAIN if metric.name not in _BOUNDS)
-"""Columns for people: the bounds of an interval stand in the cell of its metric."""
-MORE_COLUMNS: tuple[Metric, ...] = EXTRA
+_BOUNDS = {bound for metric in METRICS for bound in (metric.low, metric.high)}
+
+
+def _for_people(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """Without the bounds of an interval: they stand in the cell of its metric."""
+    return tuple(metric for metric in metrics if metric.name not in _BOUNDS)
+
+
+COLUMNS: tuple[Metric, ...] = _for_people(MAIN)
+MORE_COLUMNS: tuple[Metric, ...] = _for_people(EXTRA)
 
 
 @dataclass(frozen=True)
@@ -23,10 +36,20 @@ class Cell:
     interval: str = ""
     """Low to high, where there is one."""
     reason: str = ""
-    """Why the number is missing."""
+    """Why the number is missing, or what to know about it."""
 
     def __str__(self) -> str:
         return f"{self.text} ({self.interval})" if self.interval else self.text
+
+
+def title(metric: Metric, currency: str) -> str:
+    """The heading of its column; amounts of money say in which currency."""
+    return f"{metric.title}, {currency}" if metric.unit == "currency" else metric.title
+
+
+def absent(reason: str) -> Cell:
+    """A number that is missing, or that must not be used."""
+    return Cell(INVALID if _REFUSED.match(reason) else DASH, reason=reason)
 
 
 def of_row(row: Row, metric: Metric) -> Cell:
@@ -36,15 +59,25 @@ def of_row(row: Row, metric: Metric) -> Cell:
 
 
 def reading(metric: Metric, found: Reading, low: Reading | None = None, high: Reading | None = None) -> Cell:
+    """The value with its interval; a value whose interval is missing says on pointing why."""
     if found.value is None:
-        return Cell(DASH, reason=found.reason or "")
-    if low is None or high is None or low.value is None or high.value is None:
+        return absent(found.reason or "")
+    if low is None or high is None:
         return Cell(metric.display(found.value))
+    if low.value is None or high.value is None:
+        return Cell(metric.display(found.value), reason=f"no interval: {low.reason or high.reason}")
     return Cell(metric.display(found.value), display.span(metric.display, low.value, high.value))
+
+
+def of_ratio(metric: Metric, found: Speedup | str) -> Cell:
+    """A ratio to the baseline on any workload, shown like that of the headline workload."""
+    if isinstance(found, str):
+        return reading(metric, missing(found))
+    return reading(metric, known(found.ratio), found.low, found.high)
 
 
 def of_interval(interval: Interval | None, reason: str) -> Cell:
     """A mean score with its interval; `reason` says why where there is none."""
     if interval is None:
-        return Cell(DASH, reason=reason)
+        return absent(reason)
     return reading(BY_NAME["quality"], known(interval.mean), interval.ci_low, interval.ci_high)

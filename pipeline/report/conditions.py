@@ -1,4 +1,4 @@
-"""Under which conditions the numbers were made, and what a reader must know before using them."""
+"""Under which conditions the numbers were made: in words for people, as hashes for machines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ from pipeline.records import BaseModelInfo, EngineInfo, Environment, Status
 from pipeline.report.gather import Gathered, engines
 
 NONE = "–"
-FLOOR = 0.05
-"""A baseline that scores under this share, or over 1 minus it, cannot show what a variant loses."""
-UNSTEADY = 0.1
-"""Interquartile range over median of the decode rates; the widest in the committed run is 0.064."""
-NAMED_STRAYS = 3
 
 
 @dataclass(frozen=True)
@@ -29,11 +24,11 @@ class Section:
 
 def sha256(params: Params, gathered: Gathered) -> str:
     """Hash over base model, tokenizer, items, prompts, engine packages and machine; not over results."""
-    used = _engines(gathered)
+    used = engines_used(gathered)
     timed = [e.speed for e in gathered.variants if e.speed.status is Status.OK]
     return store.sha256_json(
         {
-            "base": _base(params, gathered).model_dump(mode="json"),
+            "base": base(params, gathered).model_dump(mode="json"),
             "tokenizer": _first(e.quantize.tokenizer_sha256 for e in gathered.variants),
             "chat_template": _first(e.quantize.chat_template_sha256 for e in gathered.variants),
             "eval_sets": {
@@ -68,60 +63,6 @@ def params_sha256(params: Params) -> dict[str, str]:
     return {name: store.sha256_json(part) for name, part in parts.items()}
 
 
-def warnings(params: Params, gathered: Gathered) -> list[str]:
-    """What would mislead a reader who did not know it, most important first."""
-    found = []
-    base = _base(params, gathered)
-    if "de-quantized" in base.provenance.lower() or "dequantized" in base.provenance.lower():
-        found.append(f"The baseline is not an original full-precision model. {base.provenance}")
-    devices = {engine.device for engine in _engines(gathered)}
-    if devices and not any(device.startswith("cuda") for device in devices):
-        found.append(
-            "Measured on a CPU: quality carries over to a GPU, speed and memory do not, and a kernel that is slow "
-            "here may be the fastest there."
-        )
-    found.append(
-        "Speed-ups are ratios of medians, not measured in alternation with the baseline: take differences of some "
-        "per cent for machine noise."
-    )
-    found.extend(_floor_or_ceiling(gathered))
-    found.extend(_unsteady(params, gathered))
-    if gathered.strays:
-        first = ", ".join(gathered.strays[:NAMED_STRAYS])
-        found.append(
-            f"{len(gathered.strays)} record files that params.yaml does not name were left out, such as {first}. "
-            "Delete them if they are of no more use."
-        )
-    return found
-
-
-def _floor_or_ceiling(gathered: Gathered) -> Iterator[str]:
-    """A baseline that fails or passes nearly everything cannot show what a variant loses."""
-    baseline = next(evidence for evidence in gathered.variants if evidence.is_baseline)
-    for scored in baseline.quality:
-        overall = scored.record.overall
-        if overall is not None and not FLOOR <= overall.mean <= 1 - FLOOR:
-            end = "fails nearly every item" if overall.mean < FLOOR else "passes nearly every item"
-            empty = scored.record.empty_outputs or 0
-            yield (
-                f"The baseline {end} of {scored.name} ({100 * overall.mean:.1f} %, {empty} of {overall.n} answers "
-                "empty): on this set a loss of quality can hardly show, and a passed quality gate says little."
-            )
-
-
-def _unsteady(params: Params, gathered: Gathered) -> Iterator[str]:
-    """Variants whose decode speed spread more between repeats than a comparison can bear."""
-    for evidence in gathered.variants:
-        speed = evidence.workloads.get(params.decision.workload)
-        spread = speed.decode_spread.value if speed else None
-        if spread is not None and spread > UNSTEADY:
-            yield (
-                f"The speed of {evidence.variant} was unsteady: the middle half of its readings spreads over "
-                f"{100 * spread:.0f} % of their median. Something else ran on the machine; measure again with "
-                f"`dvc repro --force --single-item benchmark@{evidence.variant}`."
-            )
-
-
 def describe(params: Params, gathered: Gathered) -> list[Section]:
     return [
         Section("Model", tuple(_model_lines(params, gathered))),
@@ -133,7 +74,7 @@ def describe(params: Params, gathered: Gathered) -> list[Section]:
     ]
 
 
-def _base(params: Params, gathered: Gathered) -> BaseModelInfo:
+def base(params: Params, gathered: Gathered) -> BaseModelInfo:
     """As the quantizers recorded it, else as params.yaml states it."""
     recorded = next((e.quantize.base for e in gathered.variants if e.quantize.base), None)
     return recorded or BaseModelInfo(
@@ -146,12 +87,12 @@ def _base(params: Params, gathered: Gathered) -> BaseModelInfo:
 
 
 def _model_lines(params: Params, gathered: Gathered) -> Iterator[tuple[str, str]]:
-    base = _base(params, gathered)
-    yield "Name", base.name
-    yield "Source", base.source
-    yield "Revision", base.revision
-    yield "Licence", base.licence
-    yield "Provenance", base.provenance or NONE
+    recorded = base(params, gathered)
+    yield "Name", recorded.name
+    yield "Source", recorded.source
+    yield "Revision", recorded.revision
+    yield "Licence", recorded.licence
+    yield "Provenance", recorded.provenance or NONE
     yield "Tokenizer", _hash(_first(e.quantize.tokenizer_sha256 for e in gathered.variants))
     yield "Chat template", _hash(_first(e.quantize.chat_template_sha256 for e in gathered.variants))
 
@@ -169,7 +110,7 @@ def _machine_lines(environment: Environment) -> Iterator[tuple[str, str]]:
 
 
 def _engine_lines(gathered: Gathered) -> Iterator[tuple[str, str]]:
-    used = _engines(gathered)
+    used = engines_used(gathered)
     yield "Engine", ", ".join(dict.fromkeys(engine.name for engine in used)) or NONE
     yield "Packages", _listed(_packages(used))
     yield "Device", ", ".join(dict.fromkeys(f"{engine.device} ({engine.device_name})" for engine in used)) or NONE
@@ -225,7 +166,7 @@ def _calibration(evidence: VariantEvidence) -> str:
     )
 
 
-def _engines(gathered: Gathered) -> list[EngineInfo]:
+def engines_used(gathered: Gathered) -> list[EngineInfo]:
     return [engine for evidence in gathered.variants for _, engine in engines(evidence)]
 
 

@@ -16,8 +16,10 @@ from pipeline.report.rows import Row
 class Ranking:
     """Candidates, and the order of preference between them.
 
-    A metric keeps those within the share `tie` of its best value; the next metric goes on among them. Of those
-    still tied the baseline comes first, then the first name.
+    A metric keeps those that cannot be told apart from its best; the next metric goes on among them. Of those still
+    tied the baseline comes first, then the first name. A metric that is also compared turn by turn is ranked by that
+    comparison, where every candidate that is left has it with its interval: two rates that were not measured at the
+    same time differ by the machine's drift as well.
     """
 
     candidates: tuple[Row, ...]
@@ -25,9 +27,10 @@ class Ranking:
     tie: float
 
     def rounds(self) -> Iterator[tuple[Metric, list[Row]]]:
-        """Each metric with those that are left after it."""
+        """Each metric by which candidates were ranked, with those that are left after it."""
         left = list(self.candidates)
-        for metric in self.metrics:
+        for preferred in self.metrics:
+            metric = _ranked_by(preferred, left)
             left = self._leaders(left, metric)
             yield metric, left
 
@@ -40,12 +43,44 @@ class Ranking:
         return next((metric for metric, left in self.rounds() if row not in left), None)
 
     def _leaders(self, rows: Sequence[Row], metric: Metric) -> list[Row]:
-        """Those within the tie share of the best value; all of them when none has a value."""
-        values = {row.variant: value for row in rows if (value := row.value(metric.name)) is not None}
-        if not values:
+        """Those that cannot be told apart from the best value; all of them when none has a value."""
+        there = [row for row in rows if row.value(metric.name) is not None]
+        if not there:
             return list(rows)
-        best = max(values.values()) if metric.higher_is_better else min(values.values())
-        return [r for r in rows if r.variant in values and abs(values[r.variant] - best) <= self.tie * abs(best)]
+        sign = 1 if metric.higher_is_better else -1
+        best = max(there, key=lambda row: sign * _value(row, metric))
+        return [row for row in there if self._tied(row, best, metric)]
+
+    def _tied(self, row: Row, best: Row, metric: Metric) -> bool:
+        """Within the tie share of the best value, or with intervals of turn-by-turn ratios that do not separate them.
+
+        They do when neither holds the other's value. Intervals of anything else are too wide for this: those of two
+        scores on the same items overlap long after their paired difference is clear.
+        """
+        own, top = _value(row, metric), _value(best, metric)
+        band = self.tie * abs(top)
+        if abs(own - top) <= band:
+            return True
+        ours, theirs = _interval(row, metric), _interval(best, metric)
+        if not metric.versus_baseline or ours is None or theirs is None:
+            return False
+        return ours[0] - band <= top <= ours[1] + band or theirs[0] <= own <= theirs[1]
+
+
+def _ranked_by(metric: Metric, rows: Sequence[Row]) -> Metric:
+    paired = BY_NAME[metric.paired] if metric.paired else None
+    return paired if paired and all(_interval(row, paired) for row in rows) else metric
+
+
+def _interval(row: Row, metric: Metric) -> tuple[float, float] | None:
+    low, high = row.value(metric.low), row.value(metric.high)
+    return None if low is None or high is None else (low, high)
+
+
+def _value(row: Row, metric: Metric) -> float:
+    value = row.value(metric.name)
+    assert value is not None, "asked only of those that have a value"
+    return value
 
 
 def decide(
@@ -78,7 +113,7 @@ def decide(
                 on_frontier=row.on_frontier,
                 dominated_by=list(row.dominated_by),
                 gates=verdicts[row.variant],
-                why=_why(row, pick, verdicts[row.variant], ranking),
+                why=_why(row, pick, verdicts[row.variant], ranking, baseline),
             )
             for row in rows
         ],
@@ -122,9 +157,23 @@ def trade(row: Row, baseline: Row) -> str:
     return ", ".join(parts) or f"nothing can be compared to {baseline.variant}"
 
 
-def _why(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: Ranking) -> str:
+def _why(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: Ranking, baseline: Row) -> str:
     if not row.ok:
         return f"{row.status.value}: {row.reason}"
+    reason = _place(row, pick, verdicts, ranking)
+    return f"{reason}; {_kernel(row, baseline)}" if row.kernel_note else reason
+
+
+def _kernel(row: Row, baseline: Row) -> str:
+    """That the kernel is not native, and that the variant is slower, where it is."""
+    speedup = row.value("speedup")
+    if row.is_baseline or speedup is None or speedup >= 1:
+        return row.kernel_note
+    return f"{BY_NAME['speedup'].display(speedup)} the decode speed of {baseline.variant}, {row.kernel_note}"
+
+
+def _place(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: Ranking) -> str:
+    """Where a variant that works stands among the others."""
     failed = [v for v in verdicts if v.verdict is Verdict.FAIL]
     undecided = [v for v in verdicts if v.verdict is Verdict.UNDECIDED]
     if failed:
@@ -139,8 +188,8 @@ def _why(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: R
         return f"dominated by {pick.variant}: {_beaten(row, pick)}"
     metric = ranking.lost_on(row)
     if metric is None:
-        first = "that is the baseline" if pick.is_baseline else "whose name comes first"
-        return f"tied within {100 * ranking.tie:g} % on every preferred metric with {pick.variant}, {first}"
+        first = "which is the baseline" if pick.is_baseline else "whose name comes first"
+        return f"tied on every preferred metric with {pick.variant}, {first}"
     own, theirs = cells.of_row(row, metric), cells.of_row(pick, metric)
     return f"ranked lower on {metric.title}: {own} against {theirs} of {pick.variant}"
 
@@ -150,7 +199,7 @@ def _why_picked(pick: Row, ranking: Ranking) -> str:
     if not rivals:
         return "the only variant that passes every gate"
     decisive = {metric.name for row in rivals if (metric := ranking.lost_on(row))}
-    named = [metric.title for metric in ranking.metrics if metric.name in decisive]
+    named = [metric.title for metric, _ in ranking.rounds() if metric.name in decisive]
     return (
         f"passes every gate and leads on {' then '.join(named)}" if named else "passes every gate, tied with the rest"
     )

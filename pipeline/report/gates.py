@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from pipeline.metrics import display
@@ -89,21 +88,5 @@ def _compare(metric: Metric, gate: Gate, row: Row, value: float, bound: float) -
     if best < edge:
         return Verdict.FAIL, f"{interval}: none of the interval is {wanted}"
     leaning = "PASS" if (value >= bound if at_least else value <= bound) else "FAIL"
-    more = _more(value, low.value, high.value, bound, row.items)
+    more = row.samples[metric.name].to_decide(value, low.value, high.value, bound)
     return Verdict.UNDECIDED, f"{interval}: only part of it is {wanted}; it leans to {leaning}, and {more}"
-
-
-def _more(value: float, low: float, high: float, bound: float, n: int) -> str:
-    """How many more items would decide it, were the mean to stay.
-
-    An interval shrinks as 1/sqrt(n), and it must shrink from its half-width h on the bound's side to
-    d = |mean - bound|: n × (h / d)² - n more. At its floor of 3/n (rule of three) it shrinks as 1/n: 3 / d - n more.
-    """
-    distance = abs(value - bound)
-    half = value - low if bound < value else high - value
-    if distance == 0:
-        return "the mean equals the bound, so no number of items is sure to decide it"
-    at_floor = math.isclose(half, 3 / n)
-    needed = 3 / distance if at_floor else n * (half / distance) ** 2
-    more = max(1, math.ceil(needed - n - 1e-9))
-    return f"about {more:,} more items would decide it"

@@ -1,8 +1,8 @@
-"""Read the records of every variant in params.yaml, and refuse to merge what was not measured alike."""
+"""Read the records of every variant in params.yaml."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,16 +10,12 @@ from typing import TypeVar
 
 from pipeline import records, store
 from pipeline.errors import UserError
-from pipeline.metrics.evidence import ScoredSet, VariantEvidence
+from pipeline.metrics.evidence import ScoredSet, Serving, VariantEvidence
+from pipeline.metrics.sweep import Objective
 from pipeline.params import Params
-from pipeline.records import (
-    EngineInfo,
-    Environment,
-    QualityRecord,
-    QuantizeRecord,
-    SpeedRecord,
-    Status,
-)
+from pipeline.readings import SpeedRecord
+from pipeline.records import Environment, QualityRecord, QuantizeRecord, Status
+from pipeline.report import conflicts
 
 Result = TypeVar("Result")
 
@@ -38,7 +34,7 @@ def gather(params: Params) -> Gathered:
 
     Raises:
         UserError: with every file that is missing or cannot be read, or else with every reason why the records do
-            not belong in one table: other artifact, prompts, items, engine, machine.
+            not belong in one table; see `pipeline.report.conflicts`.
     """
     problems: list[str] = []
     environment = _tried(partial(records.load, store.ENVIRONMENT, Environment), problems)
@@ -46,9 +42,9 @@ def gather(params: Params) -> Gathered:
     if problems or environment is None:
         raise UserError(problems)
     variants = [evidence for evidence in read if evidence is not None]
-    conflicts = list(_conflicts(variants))
-    if conflicts:
-        raise UserError(f"the records cannot be merged: {conflict}" for conflict in conflicts)
+    found = list(conflicts.between(variants, params.baseline))
+    if found:
+        raise UserError(f"the records cannot be merged: {conflict}" for conflict in found)
     baseline = next(evidence for evidence in variants if evidence.variant == params.baseline)
     return Gathered(
         variants=tuple(e if e.variant == params.baseline else replace(e, baseline=baseline) for e in variants),
@@ -81,7 +77,21 @@ def _read_variant(name: str, params: Params) -> VariantEvidence:
         speed=speed,
         quality=tuple(part for part in scored if part is not None),
         headline=params.decision.workload,
+        concurrency={workload: settings.concurrency for workload, settings in params.benchmark.workloads.items()},
+        sweep_workload=params.benchmark.sweep.workload if params.benchmark.sweep.concurrency else None,
+        context_length=speed.context_length,
+        serving=_serving(params),
         seed=params.seed,
+    )
+
+
+def _serving(params: Params) -> Serving:
+    serving = params.serving
+    return Serving(
+        objective=Objective(ttft_s=serving.objective.ttft_s, tpot_s=serving.objective.tpot_s),
+        memory_gib=serving.memory_gib,
+        price_per_hour=serving.price_per_hour,
+        max_spread=serving.max_spread,
     )
 
 
@@ -97,96 +107,6 @@ def _read_scored(variant: str, eval_set: str, weight: float) -> ScoredSet:
             f"{record.overall.n if record.overall else 'none'}. Run `dvc repro` to make both anew."
         )
     return ScoredSet(record, items, weight)
-
-
-# --- what must be alike ----------------------------------------------------------------------------------------
-
-
-def _conflicts(variants: list[VariantEvidence]) -> Iterator[str]:
-    for evidence in variants:
-        yield from _differing(
-            f"artifact of {evidence.variant}",
-            (
-                (stage, record.artifact_sha256)
-                for stage, record in _artifact_records(evidence)
-                if record.status is Status.OK
-            ),
-        )
-    made = [e for e in variants if e.quantize.status is Status.OK]
-    yield from _differing("base model", ((e.variant, e.quantize.base) for e in made))
-    yield from _differing("tokenizer", ((e.variant, e.quantize.tokenizer_sha256) for e in made))
-    yield from _differing("chat template", ((e.variant, e.quantize.chat_template_sha256) for e in made))
-    yield from _eval_set_conflicts(variants)
-    yield from _workload_conflicts(variants)
-    timed = [e for e in variants if e.speed.status is Status.OK]
-    now = [(store.ENVIRONMENT.as_posix(), store.sha256_file(store.ENVIRONMENT))] if timed else []
-    yield from _differing("machine", [*now, *((e.variant, e.speed.environment_sha256) for e in timed)])
-    yield from _engine_conflicts(variants)
-
-
-def _artifact_records(evidence: VariantEvidence) -> Iterator[tuple[str, QuantizeRecord | SpeedRecord | QualityRecord]]:
-    yield "quantize", evidence.quantize
-    yield "benchmark", evidence.speed
-    for scored in evidence.quality:
-        yield f"evaluate {scored.name}", scored.record
-
-
-def _eval_set_conflicts(variants: list[VariantEvidence]) -> Iterator[str]:
-    scored = [(e.variant, s) for e in variants for s in e.quality if s.record.status is Status.OK]
-    for name in dict.fromkeys(s.name for _, s in scored):
-        ours = [(variant, s) for variant, s in scored if s.name == name]
-        yield from _differing(f"eval set {name}", ((variant, s.record.eval_set_sha256) for variant, s in ours))
-        yield from _differing(
-            f"prompts of eval set {name}",
-            (
-                (variant, store.sha256_json({item.item_id: item.prompt_sha256 for item in s.items}))
-                for variant, s in ours
-            ),
-        )
-        yield from _differing(f"decoding on eval set {name}", ((variant, s.record.decoding) for variant, s in ours))
-
-
-def _workload_conflicts(variants: list[VariantEvidence]) -> Iterator[str]:
-    timed = [(e.variant, w) for e in variants if e.speed.status is Status.OK for w in e.speed.workloads]
-    for name in dict.fromkeys(w.workload for _, w in timed):
-        ours = [(variant, w) for variant, w in timed if w.workload == name]
-        yield from _differing(f"prompt of workload {name}", ((variant, w.prompt_sha256) for variant, w in ours))
-        yield from _differing(f"output length of workload {name}", ((variant, w.output_tokens) for variant, w in ours))
-
-
-def engines(evidence: VariantEvidence) -> Iterator[tuple[str, EngineInfo]]:
-    """The engine of each stage that ran one."""
-    if evidence.speed.status is Status.OK and evidence.speed.engine:
-        yield "benchmark", evidence.speed.engine
-    for scored in evidence.quality:
-        if scored.record.status is Status.OK and scored.record.engine:
-            yield f"evaluate {scored.name}", scored.record.engine
-
-
-def _engine_conflicts(variants: list[VariantEvidence]) -> Iterator[str]:
-    used = [(f"{e.variant} {stage}", engine) for e in variants for stage, engine in engines(e)]
-    for setting in ("device", "device_name", "compute_dtype", "threads"):
-        yield from _differing(f"engine {setting}", ((who, getattr(engine, setting)) for who, engine in used))
-    # A variant may need a package of its own; one that several variants use must have one version.
-    for package in dict.fromkeys(package for _, engine in used for package in engine.packages):
-        yield from _differing(
-            f"version of {package}",
-            ((who, engine.packages[package]) for who, engine in used if package in engine.packages),
-        )
-
-
-def _differing(what: str, found: Iterable[tuple[str, object]]) -> Iterator[str]:
-    """One problem that names who has which value, when there is more than one value."""
-    holders: dict[str, list[str]] = {}
-    for who, value in found:
-        holders.setdefault(_short(value), []).append(who)
-    if len(holders) > 1:
-        parts = "; ".join(f"{value} ({', '.join(who)})" for value, who in holders.items())
-        yield f"{what} differs: {parts}. Run `dvc repro` so that all are made alike."
-
-
-def _short(value: object) -> str:
-    return str(value)[:200]
 
 
 # --- strays ----------------------------------------------------------------------------------------------------

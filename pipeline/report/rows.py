@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.metrics.catalogue import METRICS, Metric
 from pipeline.metrics.evidence import VariantEvidence
+from pipeline.metrics.samples import Sample
 from pipeline.params import Params
 from pipeline.records import Reading, Status
 from pipeline.report import frontier
 from pipeline.report.gather import Gathered
+
+NOT_NATIVE = "kernel not native here: speed not representative"
+"""Said of a variant whose kernels do the work of another format on this device."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +24,13 @@ class Row:
     status: Status
     reason: str | None
     is_baseline: bool
-    items: int
-    """Scored items over all eval sets."""
+    samples: Mapping[str, Sample]
+    """What the interval of a metric is over, by the metric's name; those without an interval are not there."""
     artifact_sha256: str | None
-    readings: dict[str, Reading]
+    readings: Mapping[str, Reading]
     """By metric name; every metric of the catalogue is there."""
+    fallback_kernels: Mapping[str, str]
+    """Classes of kernels that are not native on this device, and what they do instead."""
     on_frontier: bool
     dominated_by: tuple[str, ...]
 
@@ -35,6 +41,12 @@ class Row:
     @property
     def ok(self) -> bool:
         return self.status is Status.OK
+
+    @property
+    def kernel_note(self) -> str:
+        """Why the speed says little about another device; empty where the kernels are native."""
+        does = "; ".join(f"{kernel} {words}" for kernel, words in self.fallback_kernels.items())
+        return f"{NOT_NATIVE} ({does})" if does else ""
 
 
 def build(params: Params, gathered: Gathered) -> tuple[Row, ...]:
@@ -53,9 +65,10 @@ def _row(
         status=evidence.status,
         reason=evidence.reason,
         is_baseline=evidence.is_baseline,
-        items=evidence.items,
+        samples={metric.name: metric.sample(evidence) for metric in METRICS if metric.sample},
         artifact_sha256=evidence.artifact_sha256,
         readings=readings,
+        fallback_kernels=evidence.speed.engine.fallback_kernels if evidence.speed.engine else {},
         on_frontier=beaten_by.get(evidence.variant) == [],
         dominated_by=tuple(beaten_by.get(evidence.variant, ())),
     )

@@ -1,25 +1,37 @@
-"""Measure speed and memory of one artifact: load, check, warm up, repeat. Raw readings only."""
+"""Measure one variant in alternation with the baseline: speed, memory, and how sure the speed-up is."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from random import Random
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import checkpoint, plugins, progress, records, store
-from pipeline.engines import EngineOptions, Session, misplaced_reason
-from pipeline.probes import device, process
-from pipeline.records import (
-    MemoryReadings,
-    Reading,
+from pipeline import checkpoint, progress, records, store
+from pipeline.alternation import Findings, ProcessPair, Setting
+from pipeline.engines import misplaced_reason
+from pipeline.levels import Level, plan
+from pipeline.metrics import pairing
+from pipeline.probes import hardware, placement
+from pipeline.readings import (
+    Alternation,
+    Failure,
+    FailureKind,
+    Side,
     SpeedRecord,
-    Status,
-    WorkloadPrompt,
-    WorkloadPrompts,
+    Stop,
     WorkloadReadings,
-    known,
 )
+from pipeline.records import Status, WorkloadPrompts
+from pipeline.residents import Load, Resident
+
+SPARE_PAIRS = 3
+"""Pairs of processes that may be lost before the measurement ends with what it has."""
+LOADED_SHARE = 1.3
+"""Loaded weights and their workspace, as a multiple of the weight files."""
+GIB = 2**30
+PROCESS_BYTES = GIB
+"""What a worker takes beside its model: libraries, the device's context, activations."""
 
 
 class Job(BaseModel):
@@ -27,98 +39,214 @@ class Job(BaseModel):
 
     variant: str
     engine: str
+    baseline: str
+    baseline_engine: str
     device: str
     compute_dtype: dict[str, str]
     threads: int
+    cores: list[int] | None
+    waiting: str
+    allocator: str
     seed: int
+    workload: str
+    """The deciding one, whose speed-up must be known to `half_width`."""
+    sweep_workload: str
+    sweep: list[int]
+    processes: int
+    half_width: float
+    budget_s: float
+    alternation: str
+    load_timeout_s: float
+    request_timeout_s: float
+    workload_timeout_s: float
 
 
 def run(job: Job) -> SpeedRecord:
-    manifest = checkpoint.read_manifest(store.artifact(job.variant))
-    prompts = records.load(store.WORKLOAD_PROMPTS, WorkloadPrompts).workloads
-    on = device.resolve(job.device)
-    device.seed(job.seed)
-    start = time.monotonic()
-    session: Session = plugins.load("pipeline.engines", job.engine).load(
-        store.artifact(job.variant), EngineOptions(on, job.compute_dtype[on], job.threads)
-    )
-    load_s = time.monotonic() - start
-    load_peak = process.peak_bytes()
-    common: dict[str, Any] = {
-        "variant": job.variant,
-        "artifact_sha256": manifest.artifact_sha256,
-        "engine": session.info(),
-        "environment_sha256": store.sha256_file(store.ENVIRONMENT),
-        "seed": job.seed,
-        "load_s": load_s,
-    }
-    misplaced = session.misplaced()
-    if misplaced:
-        return SpeedRecord(status=Status.INVALID, reason=misplaced_reason(misplaced, on), **common)
-    steps = _Steps(prompts)
-    process_peak_restarted = process.reset_peak()
-    device.reset_peak(on)
-    readings = [_measure(session, prompt, steps) for prompt in prompts]
-    problems = [problem for reading in readings for problem in _length_problems(reading)]
-    return SpeedRecord(
-        status=Status.INVALID if problems else Status.OK,
-        reason="; ".join(problems) or None,
-        workloads=readings,
-        memory=_memory(session, on, load_peak, process_peak_restarted),
-        **common,
-    )
+    """Raises UserError: a worker found a mistake that the user must mend."""
+    return Benchmark(job).run()
+
+
+class Benchmark:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._manifest = checkpoint.read_manifest(store.artifact(job.variant))
+        base = store.artifact(job.baseline)
+        self._baseline = checkpoint.read_manifest(base) if checkpoint.is_complete(base) else None
+        prompts = records.load(store.WORKLOAD_PROMPTS, WorkloadPrompts).workloads
+        self._levels = plan(prompts, job.sweep_workload, job.sweep)
+        self._headline = next(level for level in self._levels if level.workload == job.workload)
+        self._alternation, self._alternation_reason = self._first_choice()
+        self._findings = Findings()
+        self._steps = _Steps(job.processes, self._levels)
+        self._start = time.monotonic()
+
+    def run(self) -> SpeedRecord:
+        random = Random(f"{self._job.seed} {self._job.variant}")
+        lost = number = whole = 0
+        stop: Stop | None = None
+        while stop is None and lost <= SPARE_PAIRS:
+            levels = self._levels if whole < self._job.processes else [self._headline]
+            pair = ProcessPair(number, self._setting(random), self._findings)
+            complete = pair.measure(levels, self._alternation, probe=self._findings.limits is None)
+            number += 1
+            if self._misplaced():
+                break
+            if not complete:
+                lost += 1
+                if not self._go_on_otherwise():
+                    break
+                continue
+            whole += 1
+            if whole >= self._job.processes:
+                stop = self._stop()
+        return self._record(stop)
+
+    # --- how to go on ------------------------------------------------------------------------------------------
+
+    def _first_choice(self) -> tuple[Alternation, str | None]:
+        if self._baseline is None:
+            return Alternation.ALONE, f"the baseline {self._job.baseline} has no artifact"
+        if self._job.alternation != "auto":
+            wanted = Alternation(self._job.alternation)
+            return wanted, None if wanted is Alternation.RESIDENT else "params.yaml asks for it"
+        needed = sum(LOADED_SHARE * m.weight_bytes + PROCESS_BYTES for m in (self._manifest, self._baseline))
+        free = _free_bytes(self._job.device)
+        if needed > free:
+            words = f"both models need about {needed / GIB:.1f} GiB, {free / GIB:.1f} GiB are free"
+            return Alternation.BLOCKS, words
+        return Alternation.RESIDENT, None
+
+    def _go_on_otherwise(self) -> bool:
+        """After a lost pair of processes: whether to try again, perhaps another way."""
+        if len(self._findings.load_failures(Side.VARIANT)) > 1:
+            return False
+        refused = self._findings.load_failures(Side.BASELINE)
+        failed_together = [*self._findings.load_failures(Side.VARIANT), *refused]
+        if self._alternation is Alternation.RESIDENT and self._job.alternation == "auto" and _no_room(failed_together):
+            self._alternation, self._alternation_reason = (
+                Alternation.BLOCKS,
+                f"side by side: {failed_together[-1].reason}",
+            )
+        elif len(refused) > 1:
+            self._alternation = Alternation.ALONE
+            self._alternation_reason = f"the baseline {self._job.baseline} could not be loaded: {refused[-1].reason}"
+        return True
+
+    def _stop(self) -> Stop | None:
+        pairs = self._findings.pairs.get(self._headline.key, [])
+        speedup = pairing.decode_speedup(pairs, self._job.seed)
+        if isinstance(speedup, str):
+            return Stop.NO_PAIRS
+        width = speedup.half_width().value
+        if width is not None and width <= self._job.half_width:
+            return Stop.PRECISE
+        return Stop.BUDGET if time.monotonic() - self._start > self._job.budget_s else None
+
+    # --- the parts ---------------------------------------------------------------------------------------------
+
+    def _setting(self, random: Random) -> Setting:
+        job = self._job
+        names = {Side.VARIANT: (job.variant, job.engine)}
+        if self._alternation is not Alternation.ALONE:
+            names[Side.BASELINE] = (job.baseline, job.baseline_engine)
+        environment = placement.environment(job.waiting, job.allocator)
+        cores = "all" if job.cores is None else ", ".join(map(str, job.cores))
+        loads = {
+            side: Load(
+                variant=variant,
+                engine=engine,
+                device=job.device,
+                compute_dtype=job.compute_dtype,
+                threads=job.threads,
+                cores=job.cores,
+                settings={"cores": cores, "waiting": job.waiting, "allocator": job.allocator},
+                seed=job.seed,
+                ours=[],
+            )
+            for side, (variant, engine) in names.items()
+        }
+        return Setting(
+            loads=loads,
+            start=lambda side: Resident(environment),
+            load_timeout_s=job.load_timeout_s,
+            request_timeout_s=job.request_timeout_s,
+            workload_timeout_s=job.workload_timeout_s,
+            random=random,
+            step=self._steps.next,
+        )
+
+    def _misplaced(self) -> str | None:
+        for side, loaded in self._findings.loaded.items():
+            if loaded.misplaced:
+                return f"{side.value}: {misplaced_reason(loaded.misplaced, loaded.engine.device)}"
+        return None
+
+    def _record(self, stop: Stop | None) -> SpeedRecord:
+        found, loaded = self._findings, self._findings.loaded.get(Side.VARIANT)
+        status, reason = self._status()
+        return SpeedRecord(
+            variant=self._job.variant,
+            status=status,
+            reason=reason,
+            baseline=self._job.baseline,
+            artifact_sha256=self._manifest.artifact_sha256,
+            baseline_artifact_sha256=self._baseline.artifact_sha256 if self._baseline else None,
+            engine=loaded.engine if loaded else None,
+            environment_sha256=store.sha256_file(store.ENVIRONMENT),
+            seed=self._job.seed,
+            alternation=self._alternation,
+            alternation_reason=self._alternation_reason,
+            stop=stop,
+            measured_s=time.monotonic() - self._start,
+            decode_weight_bytes=loaded.decode_weight_bytes if loaded else None,
+            parameters=self._manifest.parameters,
+            context_length=self._manifest.context_length,
+            workloads=[self._readings(level) for level in self._levels],
+            processes=found.processes,
+            failures=found.failures,
+            kv_cache=found.cache,
+            limits=found.limits,
+        )
+
+    def _status(self) -> tuple[Status, str | None]:
+        misplaced = self._misplaced()
+        if misplaced:
+            return Status.INVALID, misplaced
+        if self._findings.pairs.get(self._headline.key):
+            return Status.OK, None
+        last = next((f for f in reversed(self._findings.failures) if f.side is Side.VARIANT), None)
+        why = f"{last.kind.value}, {last.reason}" if last else "no turn was taken"
+        return Status.FAILED, f"no reading of workload {self._job.workload}: {why}"
+
+    def _readings(self, level: Level) -> WorkloadReadings:
+        return WorkloadReadings(
+            workload=level.workload,
+            concurrency=level.concurrency,
+            prompt_tokens=len(level.prompt),
+            output_tokens=level.output_tokens,
+            prompt_sha256=level.prompt_sha256,
+            pairs=self._findings.pairs.get(level.key, []),
+        )
+
+
+def _free_bytes(on: str) -> float:
+    """Free memory of the device that torch will take: a GPU where there is one, unless the CPU is asked for."""
+    gpu = hardware.gpu_free_bytes().value if on != "cpu" else None
+    return hardware.available_bytes() if gpu is None else gpu
+
+
+def _no_room(failures: list[Failure]) -> bool:
+    """Whether a model may not have loaded for want of memory: refused by the allocator, or killed by the system."""
+    return any(f.kind in (FailureKind.OUT_OF_MEMORY, FailureKind.WORKER_DIED) for f in failures)
 
 
 class _Steps:
-    """Counts requests over all workloads, for the progress display."""
+    """Counts turns over all pairs of processes, for the progress display."""
 
-    def __init__(self, prompts: list[WorkloadPrompt]) -> None:
-        self._total = sum(2 * (prompt.warmup + prompt.repeats) for prompt in prompts)
+    def __init__(self, processes: int, levels: list[Level]) -> None:
+        self._total = processes * 2 * (1 + sum(1 + level.pairs for level in levels))
         self._done = 0
 
-    def next(self, workload: str) -> None:
+    def next(self, what: str) -> None:
         self._done += 1
-        progress.report(self._done, self._total, workload)
-
-
-def _measure(session: Session, prompt: WorkloadPrompt, steps: _Steps) -> WorkloadReadings:
-    """Warm up, then repeat; requests and prefill passes take turns, so that drift meets both alike."""
-    requests = []
-    prefill_s = []
-    for turn in range(prompt.warmup + prompt.repeats):
-        request = session.stream(prompt.token_ids, prompt.output_tokens)
-        steps.next(prompt.workload)
-        seconds = session.prefill(prompt.token_ids)
-        steps.next(prompt.workload)
-        if turn >= prompt.warmup:
-            requests.append(request)
-            prefill_s.append(seconds)
-    return WorkloadReadings(
-        workload=prompt.workload,
-        prompt_tokens=len(prompt.token_ids),
-        output_tokens=prompt.output_tokens,
-        prompt_sha256=prompt.prompt_sha256,
-        warmup=prompt.warmup,
-        requests=requests,
-        prefill_s=prefill_s,
-    )
-
-
-def _memory(session: Session, on: str, load_peak: Reading, restarted: bool) -> MemoryReadings:
-    return MemoryReadings(
-        weight_bytes=known(session.weight_bytes()),
-        process_load_peak_bytes=load_peak,
-        process_run_peak_bytes=process.peak_bytes()
-        if restarted
-        else records.missing("the system did not let the peak be counted anew after loading"),
-        allocator_peak_bytes=device.allocator_peak_bytes(on),
-        allocator_reserved_peak_bytes=device.allocator_reserved_peak_bytes(on),
-        nvml_process_bytes=device.nvml_process_bytes(on),
-    )
-
-
-def _length_problems(readings: WorkloadReadings) -> list[str]:
-    lengths = {len(request.token_s) for request in readings.requests} - {readings.output_tokens}
-    if not lengths:
-        return []
-    return [f"{readings.workload}: {readings.output_tokens} output tokens were pinned, got {sorted(lengths)}"]
+        progress.report(self._done, max(self._done, self._total), what)

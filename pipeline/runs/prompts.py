@@ -18,8 +18,8 @@ class WorkloadJob(BaseModel):
     text: str
     prompt_tokens: int
     output_tokens: int
-    warmup: int
-    repeats: int
+    concurrency: int
+    pairs: int
 
 
 class Job(BaseModel):
@@ -76,6 +76,6 @@ def _tokenize(name: str, workload: WorkloadJob, tokenizer: Tokenizer, context: i
         token_ids=ids,
         prompt_sha256=store.sha256_json(ids),
         output_tokens=workload.output_tokens,
-        warmup=workload.warmup,
-        repeats=workload.repeats,
+        concurrency=workload.concurrency,
+        pairs=workload.pairs,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pipeline import checkpoint, params, records, store, supervise
-from pipeline.records import SpeedRecord, Status
+from pipeline.readings import SpeedRecord
+from pipeline.records import Status
 from pipeline.runs.benchmark import Job
 from pipeline.stages import _main
 
@@ -16,13 +17,24 @@ def main(variant: str) -> None:
 
 
 def _measure(variant: str, settings: params.Params) -> SpeedRecord:
+    pairing, runtime = settings.benchmark.pairing, settings.runtime
     job = Job(
         variant=variant,
         engine=settings.variants[variant].engine,
-        device=settings.runtime.device,
-        compute_dtype=settings.runtime.compute_dtype.model_dump(),
-        threads=settings.runtime.threads,
+        baseline=settings.baseline,
+        baseline_engine=settings.variants[settings.baseline].engine,
+        device=runtime.device,
+        compute_dtype=runtime.compute_dtype.model_dump(),
+        threads=runtime.threads,
+        cores=runtime.cores,
+        waiting=runtime.waiting,
+        allocator=runtime.allocator,
         seed=settings.seed,
+        workload=settings.decision.workload,
+        sweep_workload=settings.benchmark.sweep.workload,
+        sweep=settings.benchmark.sweep.concurrency,
+        load_timeout_s=settings.benchmark.timeout_s,
+        **pairing.model_dump(),
     )
     result = supervise.run(
         "benchmark",

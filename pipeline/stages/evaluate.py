@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline import checkpoint, eval_sets, params, records, store, supervise
+from pipeline.probes import placement
 from pipeline.records import QualityRecord, Status
 from pipeline.runs.evaluate import Job
 from pipeline.stages import _main
@@ -39,7 +40,7 @@ def _evaluate(variant: str, eval_set: str, settings: params.Params) -> QualityRe
         title=f"evaluate {variant} on {eval_set}",
         log=store.log("evaluate", f"{variant}-{eval_set}"),
         timeout_s=settings.evaluate.timeout_s,
-        environment=supervise.PATIENT,
+        environment=placement.environment(settings.runtime.waiting, settings.runtime.allocator),
     )
     if isinstance(result, supervise.Failure):
         return _failed(variant, eval_set, result.reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 from pipeline import params, plugins, records, store, supervise
+from pipeline.probes import placement
 from pipeline.records import QuantizeRecord, Status, missing
 from pipeline.runs.quantize import Job
 from pipeline.stages import _main
@@ -32,7 +33,7 @@ def main(variant: str) -> None:
         log=store.log("quantize", variant),
         timeout_s=settings.quantize.timeout_s,
         environment={
-            **supervise.PATIENT,
+            **placement.environment(settings.runtime.waiting, settings.quantize.allocator),
             **plugins.load("pipeline.quantizers", wanted.quantizer).ENVIRONMENT,
         },
     )

@@ -1,4 +1,4 @@
-"""Synthetic records: a whole project folder with known numbers, without a model."""
+"""A whole project folder with known numbers, without a model."""
 
 from __future__ import annotations
 
@@ -10,183 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
+from synthetic import EVAL_SET, HEADLINE, MIB, Build
 
 from pipeline import records, store
-from pipeline.metrics import intervals
-from pipeline.metrics.evidence import ScoredSet, VariantEvidence
+from pipeline.metrics.evidence import VariantEvidence
 from pipeline.params import Params
-from pipeline.records import (
-    BaseModelInfo,
-    EngineInfo,
-    Environment,
-    FinishReason,
-    ItemResult,
-    MemoryReadings,
-    QualityRecord,
-    QuantizeRecord,
-    RequestReading,
-    SpeedRecord,
-    Status,
-    WorkloadReadings,
-    known,
-    missing,
-)
-
-MIB = 2**20
-HEADLINE = "instruction"
-EVAL_SET = "support-desk"
-CATEGORIES = ("intent", "extraction", "policy")
-
-
-@dataclass(frozen=True)
-class Build:
-    """Builders of records; every argument has a plausible value."""
-
-    environment: Environment
-
-    def item(self, item_id: str, score: float, **changes: Any) -> ItemResult:
-        fields: dict[str, Any] = {
-            "item_id": item_id,
-            "category": CATEGORIES[sum(map(ord, item_id)) % len(CATEGORIES)],
-            "critical": False,
-            "prompt_sha256": store.sha256_text(item_id),
-            "prompt": f"Question {item_id}: which topic is this?",
-            "target": {"answer": "delivery", "choices": ["delivery", "invoice"]},
-            "output": "delivery" if score == 1 else "invoice",
-            "score": score,
-            "passed": score == 1,
-            "finish_reason": FinishReason.STOP,
-            "output_tokens": 3,
-        }
-        return ItemResult(**(fields | changes))
-
-    def items(self, scores: Sequence[float]) -> tuple[ItemResult, ...]:
-        return tuple(self.item(f"item-{place:03}", score) for place, score in enumerate(scores))
-
-    def engine(self, **changes: Any) -> EngineInfo:
-        fields: dict[str, Any] = {
-            "name": "transformers",
-            "packages": {"torch": "2.13.0", "transformers": "5.9.0"},
-            "device": "cpu",
-            "device_name": "CPU",
-            "compute_dtype": "bfloat16",
-            "threads": 2,
-            "kernels": {"Linear": 210},
-            "attention": "sdpa",
-        }
-        return EngineInfo(**(fields | changes))
-
-    def scored(
-        self, variant: str, items: Sequence[ItemResult], eval_set: str = EVAL_SET, weight: float = 1, **changes: Any
-    ) -> ScoredSet:
-        names = dict.fromkeys(item.category for item in items)
-        fields: dict[str, Any] = {
-            "variant": variant,
-            "status": Status.OK,
-            "eval_set": eval_set,
-            "eval_set_version": "1.0.0",
-            "eval_set_sha256": store.sha256_text(eval_set),
-            "artifact_sha256": store.sha256_text(variant),
-            "engine": self.engine(),
-            "decoding": {"method": "greedy"},
-            "overall": intervals.mean_interval([item.score for item in items], 0),
-            "categories": {
-                name: intervals.mean_interval([item.score for item in items if item.category == name], 0)
-                for name in names
-            },
-            "finish_reasons": {FinishReason.STOP: len(items) - 1, FinishReason.LENGTH: 1},
-            "empty_outputs": 0,
-            "wall_s": 30.0,
-        }
-        return ScoredSet(QualityRecord(**(fields | changes)), tuple(items), weight)
-
-    def workload(
-        self, name: str = HEADLINE, ttft_s: float = 0.1, tpot_s: float = 0.05, repeats: int = 20, **changes: Any
-    ) -> WorkloadReadings:
-        """Repeats alike; each has 32 tokens."""
-        fields: dict[str, Any] = {
-            "workload": name,
-            "prompt_tokens": 200,
-            "output_tokens": 32,
-            "prompt_sha256": store.sha256_text(name),
-            "warmup": 2,
-            "requests": [RequestReading(token_s=[ttft_s + tpot_s * n for n in range(32)])] * repeats,
-            "prefill_s": [0.9 * ttft_s] * repeats,
-        }
-        return WorkloadReadings(**(fields | changes))
-
-    def speed(
-        self, variant: str, workloads: Sequence[WorkloadReadings] = (), peak_bytes: int = 900 * MIB, **changes: Any
-    ) -> SpeedRecord:
-        fields: dict[str, Any] = {
-            "variant": variant,
-            "status": Status.OK,
-            "artifact_sha256": store.sha256_text(variant),
-            "engine": self.engine(),
-            "environment_sha256": store.sha256_text(store.to_json(self.environment.model_dump(mode="json"))),
-            "seed": 0,
-            "load_s": 1.5,
-            "workloads": list(workloads) or [self.workload()],
-            "memory": MemoryReadings(
-                weight_bytes=known(257 * MIB),
-                process_load_peak_bytes=known(peak_bytes),
-                process_run_peak_bytes=known(peak_bytes),
-                allocator_peak_bytes=missing("no CUDA device"),
-                allocator_reserved_peak_bytes=missing("no CUDA device"),
-                nvml_process_bytes=missing("no CUDA device"),
-            ),
-        }
-        return SpeedRecord(**(fields | changes))
-
-    def quantize(self, variant: str, weight_bytes: int = 257 * MIB, **changes: Any) -> QuantizeRecord:
-        fields: dict[str, Any] = {
-            "variant": variant,
-            "status": Status.OK,
-            "quantizer": "fp16",
-            "base": BaseModelInfo(
-                name="Tiny", source="here", revision="abc123", licence="Apache-2.0", provenance="made for a test"
-            ),
-            "tokenizer_sha256": store.sha256_text("tokenizer"),
-            "artifact_sha256": store.sha256_text(variant),
-            "weight_bytes": weight_bytes,
-            "bits_per_weight": 16 * weight_bytes / (257 * MIB),
-            "wall_s": 12.0,
-            "peak_process_bytes": known(500 * MIB),
-        }
-        return QuantizeRecord(**(fields | changes))
-
-    def evidence(
-        self,
-        variant: str = "fp16",
-        scores: Sequence[float] = (1, 1, 1, 0),
-        *,
-        baseline: VariantEvidence | None = None,
-        tpot_s: float = 0.05,
-        weight_bytes: int = 257 * MIB,
-        peak_bytes: int = 900 * MIB,
-    ) -> VariantEvidence:
-        return VariantEvidence(
-            variant=variant,
-            quantize=self.quantize(variant, weight_bytes),
-            speed=self.speed(variant, [self.workload(tpot_s=tpot_s)], peak_bytes),
-            quality=(self.scored(variant, self.items(scores)),),
-            headline=HEADLINE,
-            baseline=baseline,
-        )
-
-    def failed(self, variant: str, reason: str = "out of memory") -> VariantEvidence:
-        """Quantizing failed, and what came after had nothing to work on."""
-        lost: dict[str, Any] = {"variant": variant, "status": Status.FAILED}
-        after = "there is no artifact"
-        return VariantEvidence(
-            variant=variant,
-            quantize=QuantizeRecord(
-                **lost, reason=reason, quantizer="fp16", wall_s=3.0, peak_process_bytes=missing("the process died")
-            ),
-            speed=SpeedRecord(**lost, reason=after),
-            quality=(ScoredSet(QualityRecord(**lost, reason=after, eval_set=EVAL_SET), (), 1),),
-            headline=HEADLINE,
-        )
+from pipeline.records import Environment
 
 
 @pytest.fixture
@@ -212,7 +41,14 @@ RAW_PARAMS: dict[str, Any] = {
         "provenance": "made for a test",
         "source": {"kind": "local", "path": "models/tiny"},
     },
-    "runtime": {"device": "auto", "compute_dtype": {"cpu": "bfloat16", "cuda": "float16"}, "threads": 2},
+    "runtime": {
+        "device": "auto",
+        "compute_dtype": {"cpu": "bfloat16", "cuda": "float16"},
+        "threads": 2,
+        "cores": None,
+        "waiting": "passive",
+        "allocator": "retain",
+    },
     "seed": 0,
     "baseline": "fp16",
     "variants": {
@@ -220,9 +56,31 @@ RAW_PARAMS: dict[str, Any] = {
         "int8": {"quantizer": "bitsandbytes_int8", "engine": "transformers"},
     },
     "benchmark": {
+        "pairing": {
+            "processes": 3,
+            "half_width": 0.03,
+            "budget_s": 60,
+            "alternation": "auto",
+            "request_timeout_s": 60,
+            "workload_timeout_s": 300,
+        },
         "workloads": {
-            HEADLINE: {"text": "workloads/a.txt", "prompt_tokens": 200, "output_tokens": 32, "repeats": 20},
-        }
+            HEADLINE: {
+                "text": "workloads/a.txt",
+                "prompt_tokens": 200,
+                "output_tokens": 32,
+                "concurrency": 1,
+                "pairs": 7,
+            },
+        },
+        "sweep": {"workload": HEADLINE, "concurrency": []},
+    },
+    "serving": {
+        "objective": {"ttft_s": 0.5, "tpot_s": 0.1},
+        "memory_gib": 4.0,
+        "price_per_hour": 0.36,
+        "currency": "USD",
+        "max_spread": 0.25,
     },
     "evaluate": {"batch_size": 8},
     "eval_sets": {EVAL_SET: {"weight": 1.0}},

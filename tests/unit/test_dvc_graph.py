@@ -18,7 +18,7 @@ WORK = {
     "base": ["pipeline/runs/base.py", *(f"pipeline/sources/{name}.py" for name in plugins.names("pipeline.sources"))],
     "prompts": ["pipeline/runs/prompts.py"],
     "quantize": ["pipeline/runs/quantize.py"],
-    "benchmark": ["pipeline/runs/benchmark.py"],
+    "benchmark": ["pipeline/runs/benchmark.py", "pipeline/runs/measure.py"],
     # aggregate.py is loaded by its path, as Hugging Face evaluate wants it.
     "evaluate": ["pipeline/runs/evaluate.py", "pipeline/metrics/aggregate.py"],
     "report": ["pipeline/stages/report.py"],

@@ -60,7 +60,7 @@ def test_the_shipped_file_holds_the_four_variants() -> None:
     kind, source = settings.model.source_settings()
     assert kind == "python_package"
     assert "kind" not in source
-    assert all(workload.repeats >= 5 for workload in settings.benchmark.workloads.values())
+    assert settings.benchmark.pairing.processes >= 3
 
 
 def test_parsed_params_cannot_be_changed() -> None:
@@ -89,7 +89,9 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest_key(path: tuple[
 
 
 def test_an_unknown_key_near_to_none_lists_the_allowed_ones() -> None:
-    assert problems(put(1, "runtime", "zzz")) == ["runtime.zzz: unknown key; allowed: compute_dtype, device, threads"]
+    assert problems(put(1, "runtime", "zzz")) == [
+        "runtime.zzz: unknown key; allowed: allocator, compute_dtype, cores, device, threads, waiting"
+    ]
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
@@ -141,7 +143,13 @@ def test_all_mistakes_are_reported_at_once() -> None:
         (("benchmark", "workloads"), {}),
         (("benchmark", "workloads", "instruction", "prompt_tokens"), "200"),
         (("benchmark", "workloads", "instruction", "output_tokens"), 1),
-        (("benchmark", "workloads", "instruction", "repeats"), 4),
+        (("benchmark", "workloads", "instruction", "pairs"), 0),
+        (("benchmark", "pairing", "processes"), 2),
+        (("benchmark", "pairing", "half_width"), 1.0),
+        (("benchmark", "sweep", "concurrency"), 4),
+        (("runtime", "cores"), "0"),
+        (("runtime", "allocator"), "jemalloc"),
+        (("serving", "objective", "ttft_s"), 0.0),
         (("evaluate", "batch_size"), 2.5),
         (("eval_sets", "support-desk", "weight"), 0),
         (("gates", "size", "relative"), "true"),

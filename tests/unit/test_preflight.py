@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,14 @@ ROOT = Path(__file__).parents[2]
 CALIBRATION = {"set": "plain", "samples": 2}
 PARAMS: dict[str, Any] = {
     "model": {"name": "tiny", "licence": "Apache-2.0", "source": {"kind": "local", "path": "model"}},
-    "runtime": {"device": "cpu", "compute_dtype": {"cpu": "bfloat16", "cuda": "float16"}, "threads": 1},
+    "runtime": {
+        "device": "cpu",
+        "compute_dtype": {"cpu": "bfloat16", "cuda": "float16"},
+        "threads": 1,
+        "cores": None,
+        "waiting": "passive",
+        "allocator": "default",
+    },
     "seed": 0,
     "baseline": "fp16",
     "variants": {
@@ -31,8 +39,18 @@ PARAMS: dict[str, Any] = {
         },
     },
     "benchmark": {
-        "workloads": {"short": {"text": "text.txt", "prompt_tokens": 8, "output_tokens": 4, "warmup": 1, "repeats": 5}}
+        "pairing": {
+            "processes": 3,
+            "half_width": 0.03,
+            "budget_s": 0,
+            "alternation": "auto",
+            "request_timeout_s": 60,
+            "workload_timeout_s": 60,
+        },
+        "workloads": {"short": {"text": "text.txt", "prompt_tokens": 8, "output_tokens": 4, "pairs": 5}},
+        "sweep": {"workload": "short", "concurrency": [1, 2]},
     },
+    "serving": {"objective": {"ttft_s": 1.0, "tpot_s": 0.1}, "memory_gib": 1.0},
     "evaluate": {"batch_size": 2},
     "eval_sets": {"colours": {"weight": 1.0}},
     "gates": {},
@@ -160,9 +178,11 @@ def test_more_calibration_samples_than_there_are_is_a_problem(project: Path) -> 
 
 
 def test_a_workload_over_the_context_is_a_problem(project: Path) -> None:
-    long = {"long": {"text": "text.txt", "prompt_tokens": 1021, "output_tokens": 4, "repeats": 5}}
+    long = {"long": {"text": "text.txt", "prompt_tokens": 1021, "output_tokens": 4, "pairs": 5}}
     assert preflight.problems(
-        params.parse(PARAMS | {"benchmark": {"workloads": long | PARAMS["benchmark"]["workloads"]}})
+        params.parse(
+            PARAMS | {"benchmark": PARAMS["benchmark"] | {"workloads": long | PARAMS["benchmark"]["workloads"]}}
+        )
     ) == ["benchmark.workloads.long: 1021 prompt and 4 output tokens exceed the model's context of 1024"]
 
 
@@ -174,6 +194,18 @@ def test_cuda_without_a_gpu_is_a_problem(project: Path, monkeypatch: pytest.Monk
     ]
     monkeypatch.setattr(hardware, "gpus", lambda: ([Gpu(name="G", memory_bytes=1, driver="1")], None))
     assert preflight.problems(wanted) == []
+
+
+def test_cores_that_are_not_there_are_a_problem(project: Path) -> None:
+    here = sorted(os.sched_getaffinity(0))
+    assert preflight.problems(with_cores([*here[:1], 9999])) == [
+        f"runtime.cores: [{here[0]}, 9999] must be some of the cores that this process may use: {here}"
+    ]
+    assert preflight.problems(with_cores(here)) == []
+
+
+def with_cores(cores: list[int]) -> Params:
+    return params.parse(PARAMS | {"runtime": PARAMS["runtime"] | {"cores": cores}})
 
 
 def test_layers_of_a_model_from_elsewhere_are_checked_once_the_base_is_there(project: Path) -> None:

@@ -81,7 +81,7 @@ def is_running(pid: int) -> bool:
 
 def test_the_record_comes_back_as_json(run: Run) -> None:
     found = run("return Outcome(variant=job.variant, status=Status.INVALID, reason='über')")
-    assert found == {"schema_version": 1, "variant": "a", "status": "invalid", "reason": "über"}
+    assert found == {"schema_version": 2, "variant": "a", "status": "invalid", "reason": "über"}
 
 
 def test_an_exception_is_a_failure_with_type_and_first_line(run: Run) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import worker
+from pipeline import errors, worker
 from pipeline.errors import UserError
 from pipeline.records import Outcome, Status
 
@@ -48,7 +48,7 @@ def raising(error: BaseException) -> Callable[[Job], Any]:
 
 def test_the_record_is_the_result(work: Work) -> None:
     found = work(lambda job: Outcome(variant=job.variant, status=Status.OK))
-    assert found == {"record": {"schema_version": 1, "variant": "a", "status": "ok", "reason": None}}
+    assert found == {"record": {"schema_version": 2, "variant": "a", "status": "ok", "reason": None}}
 
 
 def test_a_users_mistake_is_a_result_of_its_own(work: Work) -> None:
@@ -72,11 +72,11 @@ def test_an_exception_is_told_by_type_and_first_line_and_printed_whole(
 
 
 def test_a_long_reason_is_cut_to_its_limit(work: Work) -> None:
-    room = worker.REASON_LENGTH - len("ValueError: ")
+    room = errors.REASON_LENGTH - len("ValueError: ")
     fits = work(raising(ValueError("x" * room)))["failed"]
     assert fits == "ValueError: " + "x" * room
     cut = work(raising(ValueError("x" * (room + 1))))["failed"]
-    assert len(cut) == worker.REASON_LENGTH
+    assert len(cut) == errors.REASON_LENGTH
     assert cut == "ValueError: " + "x" * (room - 1) + "…"
 
 

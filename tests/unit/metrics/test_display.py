@@ -20,6 +20,12 @@ from pipeline.metrics import display
         (display.ratio, 1.234, "1.23×"),
         (display.rate, 12.34, "12.3"),
         (display.rate, 1234.5, "1234"),
+        (display.money, 12.345, "12.35"),
+        (display.money, 0.0000123456, "0.0000123"),
+        (display.money, 0.5, "0.500"),
+        (display.money, 0, "0.00"),
+        (display.small_memory, 23040, "22.5 KiB"),
+        (display.per_second, 1.234, "1.23"),
     ],
 )
 def test_shown(show, value, text):

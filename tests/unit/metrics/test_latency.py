@@ -3,10 +3,26 @@ from __future__ import annotations
 import pytest
 
 from pipeline.metrics import latency
-from pipeline.records import RequestReading, WorkloadReadings
+from pipeline.readings import PairReading, RequestReading, WorkloadReadings
 
 # Four tokens: the first after 0.5 s, then gaps of 0.1, 0.2 and 0.3 s; the last after 1.1 s.
-REQUEST = RequestReading(token_s=[0.5, 0.6, 0.8, 1.1])
+REQUEST = RequestReading(token_s=[0.5, 0.6, 0.8, 1.1], cpu_s=(0.9, 1.5), device_s=(0.4, 0.7), prefill_s=0.4)
+
+
+def workload(*requests: RequestReading, concurrency: int = 1) -> WorkloadReadings:
+    """The requests are the variant's; the baseline's are ten times as slow."""
+    slow = RequestReading(token_s=[5.0, 6.0, 8.0, 11.0])
+    return WorkloadReadings(
+        workload="short",
+        concurrency=concurrency,
+        prompt_tokens=100,
+        output_tokens=4,
+        prompt_sha256="0" * 64,
+        pairs=[
+            PairReading(process=number, variant_first=True, variant=request, baseline=slow)
+            for number, request in enumerate(requests)
+        ],
+    )
 
 
 def test_ttft_is_the_first_token():
@@ -27,11 +43,31 @@ def test_itl_is_every_gap():
     assert latency.itl_s(REQUEST) == pytest.approx([0.1, 0.2, 0.3])
 
 
-def test_the_three_rates_differ():
-    # decode: 1 / 0.2; end to end: 4 tokens in 1.1 s; prefill: 200 tokens in 0.4 s
+def test_the_four_rates_differ():
+    # decode: 1 / 0.2; end to end: 4 tokens in 1.1 s; aggregate: 3 streams × 4 tokens in 1.1 s;
+    # prefill: 3 × 200 tokens in 0.4 s
     assert latency.decode_tokens_per_s(REQUEST) == pytest.approx(5)
     assert latency.end_to_end_tokens_per_s(REQUEST) == pytest.approx(4 / 1.1)
-    assert latency.prefill_tokens_per_s(200, 0.4) == pytest.approx(500)
+    assert latency.aggregate_tokens_per_s(REQUEST, 3) == pytest.approx(12 / 1.1)
+    assert latency.prefill_tokens_per_s(200, 3, 0.4) == pytest.approx(1500)
+
+
+def test_cost_of_a_decode_step_leaves_the_first_token_out():
+    # CPU (1.5 - 0.9) / 3 steps, device (0.7 - 0.4) / 3 steps
+    assert latency.decode_cpu_s(REQUEST) == pytest.approx(0.2)
+    assert latency.decode_device_s(REQUEST) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        RequestReading(token_s=[0.5, 0.6]),
+        RequestReading(token_s=[0.5], cpu_s=(0.1, 0.2)),
+        RequestReading(token_s=[0.5, 0.6], cpu_s=(0.1, 0.1)),
+    ],
+)
+def test_a_cost_that_was_not_read_is_none(request_):
+    assert latency.decode_cpu_s(request_) is None
 
 
 def test_percentile_interpolates_between_ranks():
@@ -62,40 +98,44 @@ def test_a_percentile_of_just_enough_readings_is_there(n, q):
     assert latency.percentile([1.0] * n, q).value == 1
 
 
-def test_summary_of_a_workload():
+def test_spread_is_the_middle_half_over_the_median():
+    # Quartiles of 1..5 are 2 and 4, the median 3
+    assert latency.relative_spread([5, 1, 4, 2, 3]).value == pytest.approx(2 / 3)
+    assert latency.relative_spread([1, 2, 3]).value is None
+
+
+def test_summary_is_of_the_variants_side_over_all_processes():
     # TPOT is 0.2 s then 0.1 s: medians 0.15 s; decode rates 5 and 10: median 7.5, which is not 1 / 0.15
-    second = RequestReading(token_s=[0.7, 0.8, 0.9, 1.0])
-    found = latency.summarize(
-        WorkloadReadings(
-            workload="short",
-            prompt_tokens=100,
-            output_tokens=4,
-            prompt_sha256="0" * 64,
-            warmup=1,
-            requests=[REQUEST, second],
-            prefill_s=[0.4, 0.5],
-        )
-    )
-    assert found.repeats == 2
+    second = RequestReading(token_s=[0.7, 0.8, 0.9, 1.0], cpu_s=(0.5, 0.8), prefill_s=0.5)
+    found = latency.summarize(workload(REQUEST, second, concurrency=2))
+    assert (found.requests, found.concurrency) == (2, 2)
     assert found.ttft_s_p50.value == pytest.approx(0.6)
     assert found.tpot_s_p50.value == pytest.approx(0.15)
     assert found.latency_s_p50.value == pytest.approx(1.05)
     assert found.decode_tokens_per_s.value == pytest.approx(7.5)
-    assert found.prefill_tokens_per_s.value == pytest.approx((250 + 200) / 2)
-    assert found.ttft_s_p95.value is None
+    # gaps 0.1, 0.2, 0.3 and 0.1, 0.1, 0.1
+    assert found.itl_s_p50.value == pytest.approx(0.1)
+    assert found.end_to_end_tokens_per_s.value == pytest.approx((4 / 1.1 + 4 / 1.0) / 2)
+    assert found.aggregate_tokens_per_s.value == pytest.approx(2 * (4 / 1.1 + 4 / 1.0) / 2)
+    # 2 × 100 prompt tokens in 0.4 s and in 0.5 s
+    assert found.prefill_tokens_per_s.value == pytest.approx((500 + 400) / 2)
+    # steps take 0.2 and 0.1 CPU seconds, each gives 2 tokens; only one request has device time
+    assert found.decode_cpu_s_per_token.value == pytest.approx((0.1 + 0.05) / 2)
+    assert found.decode_device_s_per_token.value == pytest.approx(0.05)
+
+
+def test_each_percentile_is_refused_by_its_own_sample():
+    # 20 requests of 3 gaps: enough for P95 of TTFT and TPOT, and for P95 of 60 gaps, but for no P99
+    found = latency.summarize(workload(*[REQUEST] * 20))
+    assert found.ttft_s_p95.value == pytest.approx(0.5)
+    assert found.tpot_s_p95.value == pytest.approx(0.2)
+    assert found.itl_s_p95.value == pytest.approx(0.3)
+    assert found.itl_s_p99.reason == "P99 needs 100 readings, there are 60"
+    assert found.ttft_s_p99.reason == found.tpot_s_p99.reason == "P99 needs 100 readings, there are 20"
 
 
 def test_a_workload_without_readings_has_reasons_instead_of_numbers():
-    found = latency.summarize(
-        WorkloadReadings(
-            workload="short",
-            prompt_tokens=1,
-            output_tokens=4,
-            prompt_sha256="0" * 64,
-            warmup=1,
-            requests=[RequestReading(token_s=[0.1])],
-            prefill_s=[],
-        )
-    )
+    found = latency.summarize(workload(RequestReading(token_s=[0.1])))
     assert found.ttft_s_p50.value == 0.1
-    assert found.tpot_s_p50.reason == found.prefill_tokens_per_s.reason == "P50 needs 1 readings, there are 0"
+    none = (found.tpot_s_p50, found.prefill_tokens_per_s, found.decode_cpu_s_per_token, found.itl_s_p50)
+    assert {reading.reason for reading in none} == {"P50 needs 1 readings, there are 0"}

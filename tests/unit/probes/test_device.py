@@ -3,61 +3,17 @@
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 import torch
+from unit.probes.fakes import MIB, UUID, FakeCuda, FakeNvml
 
 from pipeline.errors import UserError
-from pipeline.probes import device
+from pipeline.probes import device, hardware, process
 from pipeline.records import Reading, known, missing
-
-UUID = "11111111-2222-3333-4444-555555555555"
-
-
-class FakeCuda:
-    """What the probes use of torch.cuda; counts the calls that act."""
-
-    def __init__(self, uuid: str = UUID, available: bool = True) -> None:
-        self.calls: list[str] = []
-        self._uuid = uuid
-        self._available = available
-
-    def is_available(self) -> bool:
-        return self._available
-
-    def synchronize(self) -> None:
-        self.calls.append("synchronize")
-
-    def reset_peak_memory_stats(self) -> None:
-        self.calls.append("reset")
-
-    def max_memory_allocated(self) -> int:
-        return 1000
-
-    def max_memory_reserved(self) -> int:
-        return 2000
-
-    def current_device(self) -> int:
-        return 1
-
-    def get_device_properties(self, index: int) -> SimpleNamespace:
-        assert index == 1
-        return SimpleNamespace(uuid=self._uuid)
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
-    fake = FakeCuda()
-    monkeypatch.setattr(torch, "cuda", fake)
-    return fake
-
-
-@pytest.fixture
-def no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "cuda", FakeCuda(available=False))
 
 
 @pytest.mark.usefixtures("cuda")
@@ -74,13 +30,102 @@ def test_without_a_gpu_auto_is_the_cpu_and_cuda_is_a_users_mistake() -> None:
         device.resolve("cuda")
 
 
-def test_only_cuda_is_waited_for_and_reset(cuda: FakeCuda) -> None:
+def test_only_cuda_is_waited_for(cuda: FakeCuda) -> None:
     device.synchronise("cpu")
-    device.reset_peak("cpu")
     assert cuda.calls == []
     device.synchronise("cuda")
+    assert cuda.calls == ["synchronize"]
+
+
+def test_marks_are_events_on_cuda_and_nothing_on_the_cpu(cuda: FakeCuda) -> None:
+    assert device.mark("cpu") is None
+    assert cuda.calls == []
+    assert device.mark("cuda") is not None
+    assert cuda.calls == ["record"]
+
+
+def test_the_time_between_marks_is_in_seconds_and_waits_for_the_second(cuda: FakeCuda) -> None:
+    start = device.mark("cuda")
+    cuda.calls.extend(["work"] * 499)
+    end = device.mark("cuda")
+    assert device.between_s(start, end) == 0.5
+    assert cuda.calls[-1] == "reached"
+
+
+def test_the_peak_of_a_gpu_is_what_the_allocator_reserved(cuda: FakeCuda) -> None:
+    assert device.reset_peak("cuda") is True
+    assert cuda.calls == ["reset"]
+    assert device.peak_bytes("cuda") == known(2000)
+
+
+@pytest.mark.usefixtures("cuda")
+def test_on_a_gpu_the_peak_of_the_process_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "CLEAR_REFS", tmp_path / "clear_refs")
     device.reset_peak("cuda")
-    assert cuda.calls == ["synchronize", "reset"]
+    assert not (tmp_path / "clear_refs").exists()
+
+
+def test_the_peak_of_the_cpu_is_that_of_the_process(
+    cuda: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "CLEAR_REFS", tmp_path / "clear_refs")
+    monkeypatch.setattr(process, "STATUS", tmp_path / "status")
+    (tmp_path / "status").write_text("VmHWM:\t   3 kB\n")
+    assert device.reset_peak("cpu") is True
+    assert (tmp_path / "clear_refs").read_text() == "5"
+    assert device.peak_bytes("cpu") == known(3072)
+    assert cuda.calls == []
+    monkeypatch.setattr(process, "CLEAR_REFS", tmp_path / "no" / "such")
+    assert device.reset_peak("cpu") is False
+
+
+@pytest.mark.usefixtures("cuda")
+def test_what_is_free_is_asked_of_the_device_or_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "available_bytes", lambda: 77)
+    assert device.free_bytes("cuda") == known(800 * MIB)
+    assert device.free_bytes("cpu") == known(77)
+
+
+def test_memory_is_given_back_where_there_is_a_gpu(cuda: FakeCuda) -> None:
+    device.release_memory()
+    assert cuda.calls == ["empty"]
+
+
+def test_without_a_gpu_giving_memory_back_does_nothing() -> None:
+    device.release_memory()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: not enough memory: you tried to …"),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be …"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+)
+def test_short_memory_is_told_from_other_errors(error: BaseException) -> None:
+    assert device.is_out_of_memory(error)
+
+
+def test_torchs_own_error_on_the_cpu_is_short_memory() -> None:
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(2**50, dtype=torch.uint8)
+    assert device.is_out_of_memory(raised.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("mat1 and mat2 shapes cannot be multiplied"),
+        RuntimeError("CUDA error: device-side assert triggered"),
+        ValueError("DefaultCPUAllocator: can't allocate memory"),
+        KeyboardInterrupt(),
+    ],
+)
+def test_other_errors_are_not_short_memory(error: BaseException) -> None:
+    assert not device.is_out_of_memory(error)
 
 
 @pytest.mark.usefixtures("cuda")
@@ -112,34 +157,6 @@ def test_one_seed_gives_the_same_numbers() -> None:
     first = torch.rand(4)
     device.seed(3)
     assert torch.equal(first, torch.rand(4))
-
-
-class FakeNvml:
-    """NVML with one GPU that lists the given processes."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, processes: list[tuple[int, int | None]]) -> None:
-        self.open = 0
-        self.asked: list[str] = []
-        self._processes = processes
-        self.error: pynvml.NVMLError | None = None
-        for name in ("Init", "Shutdown", "DeviceGetHandleByUUID", "DeviceGetComputeRunningProcesses"):
-            monkeypatch.setattr(pynvml, f"nvml{name}", getattr(self, name))
-
-    def Init(self) -> None:
-        self.open += 1
-
-    def Shutdown(self) -> None:
-        self.open -= 1
-
-    def DeviceGetHandleByUUID(self, uuid: str) -> str:
-        self.asked.append(uuid)
-        return "handle"
-
-    def DeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
-        assert handle == "handle"
-        if self.error:
-            raise self.error
-        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self._processes]
 
 
 @pytest.mark.usefixtures("cuda")

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pynvml
 import pytest
 
 from pipeline.probes import hardware
-from pipeline.records import Gpu
+from pipeline.records import Gpu, known, missing
+
+UUIDS = ["GPU-aaaa1111", "GPU-aaaa2222", "GPU-bbbb3333"]
 
 
 def fake_nvml(monkeypatch: pytest.MonkeyPatch, gpus: list[tuple[str, int]]) -> list[str]:
@@ -20,7 +23,9 @@ def fake_nvml(monkeypatch: pytest.MonkeyPatch, gpus: list[tuple[str, int]]) -> l
         "DeviceGetCount": lambda: len(gpus),
         "DeviceGetHandleByIndex": lambda index: index,
         "DeviceGetName": lambda handle: gpus[handle][0],
-        "DeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=gpus[handle][1], free=0, used=0),
+        "DeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=gpus[handle][1], free=gpus[handle][1] - 7, used=7),
+        "DeviceGetUUID": lambda handle: UUIDS[handle],
+        "DeviceGetHandleByUUID": ["MIG-0", "MIG-cccc"].index,
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(pynvml, f"nvml{name}", fake)
@@ -73,3 +78,82 @@ def test_this_machine_has_a_name_cores_and_memory() -> None:
 def test_only_cores_that_this_process_may_use_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7})
     assert hardware.cpu_cores() == 3
+
+
+GPUS = [("one", 1007), ("two", 2007), ("three", 3007)]
+
+
+@pytest.mark.parametrize(
+    ("visible", "free"),
+    [
+        (None, 1000),
+        ("0", 1000),
+        ("2", 3000),
+        ("1,0", 2000),
+        (" 1 , 2", 2000),
+        ("GPU-bbbb3333", 3000),
+        ("GPU-aaaa2,GPU-bbbb3333", 2000),
+        ("GPU-aaaa", 1000),
+        ("MIG-cccc", 2000),
+    ],
+)
+def test_free_memory_is_that_of_the_first_visible_gpu(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, free: int
+) -> None:
+    log = fake_nvml(monkeypatch, GPUS)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert hardware.gpu_free_bytes() == known(free)
+    assert log == ["open", "close"]
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "3", "GPU-dddd", "NoDevFiles", "GPU"])
+def test_hidden_gpus_have_no_free_memory(monkeypatch: pytest.MonkeyPatch, visible: str) -> None:
+    log = fake_nvml(monkeypatch, GPUS)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert hardware.gpu_free_bytes() == missing("NVML sees no GPU that CUDA_VISIBLE_DEVICES leaves in sight")
+    assert log == ["open", "close"]
+
+
+def test_without_driver_there_is_no_free_gpu_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_driver() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
+    assert hardware.gpu_free_bytes() == missing("NVML: NVML Shared Library Not Found")
+
+
+def test_some_of_the_memory_is_available() -> None:
+    assert 2**20 < hardware.available_bytes() <= hardware.memory_bytes()
+
+
+def caches(folder: Path, *found: tuple[int, int, int, str, str]) -> Path:
+    """A /sys/devices/system/cpu with these caches: core, index, level, size, cores that share it."""
+    for core, index, level, size, shared in found:
+        cache = folder / f"cpu{core}" / "cache" / f"index{index}"
+        cache.mkdir(parents=True)
+        (cache / "level").write_text(f"{level}\n")
+        (cache / "size").write_text(f"{size}\n")
+        (cache / "shared_cpu_list").write_text(f"{shared}\n")
+    return folder
+
+
+def test_each_last_level_cache_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = [
+        (core, index, level, size, "0-1")
+        for core in (0, 1)
+        for index, level, size in ((2, 2, "512K"), (3, 3, "32768K"))
+    ]
+    second = [(2, 2, 2, "512K", "2"), (2, 3, 3, "16384K", "2")]
+    monkeypatch.setattr(hardware, "CPUS", caches(tmp_path, *first, *second))
+    assert hardware.last_level_cache_bytes() == known((32768 + 16384) * 1024)
+
+
+def test_caches_that_are_not_told_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "CPUS", tmp_path)
+    assert hardware.last_level_cache_bytes() == missing("the system does not tell its caches")
+    caches(tmp_path, (0, 0, 1, "unknown", "0"))
+    found = hardware.last_level_cache_bytes()
+    assert found.value is None
+    assert "does not tell its caches: " in str(found.reason)

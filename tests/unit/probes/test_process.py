@@ -33,6 +33,26 @@ def test_the_peak_rises_with_memory_stays_when_it_is_freed_and_falls_on_reset() 
     assert with_block - peak() > 150 * MIB
 
 
+@linux_only
+def test_this_process_knows_its_swap() -> None:
+    found = process.swapped_bytes()
+    assert found.value is not None or found == missing(process.NO_SWAP)
+
+
+def test_swap_is_read_in_bytes_and_is_missing_where_it_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = tmp_path / "status"
+    monkeypatch.setattr(process, "STATUS", status)
+    assert process.swapped_bytes() == missing(process.NO_SWAP)
+    status.write_text("VmHWM:\t   33628 kB\n")
+    assert process.swapped_bytes() == missing(process.NO_SWAP)
+    status.write_text("VmHWM:\t   33628 kB\nVmSwap:\t     100 kB\n")
+    assert process.swapped_bytes() == known(102_400)
+    status.write_text("VmSwap:\t       0 kB\n")
+    assert process.swapped_bytes() == known(0)
+
+
 def test_kilobytes_are_given_as_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status = tmp_path / "status"
     status.write_text("Name:\tpython\nVmPeak:\t  999999 kB\nVmHWM:\t   33628 kB\nVmRSS:\t   20000 kB\n")

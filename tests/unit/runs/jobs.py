@@ -21,7 +21,7 @@ def base_job(**changes: Any) -> base.Job:
 
 
 def prompts_job(**workload: Any) -> prompts.Job:
-    fields: dict[str, Any] = {"text": "text.txt", "prompt_tokens": 24, "output_tokens": 3, "warmup": 1, "repeats": 5}
+    fields: dict[str, Any] = {"text": "text.txt", "prompt_tokens": 24, "output_tokens": 3, "concurrency": 1, "pairs": 2}
     return prompts.Job(eval_sets=["colours"], workloads={"short": prompts.WorkloadJob(**(fields | workload))})
 
 

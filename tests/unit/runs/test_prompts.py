@@ -20,7 +20,7 @@ def test_a_workload_is_the_first_tokens_of_its_text_exactly() -> None:
     text = Path("text.txt").read_text()
     assert workload.token_ids == Tokenizer(store.BASE).text(text)[:24]
     assert workload.prompt_sha256 == store.sha256_json(workload.token_ids)
-    assert (workload.workload, workload.output_tokens, workload.warmup, workload.repeats) == ("short", 3, 1, 5)
+    assert (workload.workload, workload.output_tokens, workload.concurrency, workload.pairs) == ("short", 3, 1, 2)
     assert written.tokenizer_sha256 == checkpoint.read_manifest(store.BASE).tokenizer_sha256
 
 

@@ -1,0 +1,69 @@
+"""What is asked of a model in the speed benchmark: workloads, each at one or several concurrencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pipeline.records import WorkloadPrompt
+from pipeline.residents import Turn
+
+SWEEP_PAIRS = 1
+"""Turns of each side in each pair of processes at the levels of the sweep."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One workload at one concurrency."""
+
+    workload: str
+    concurrency: int
+    prompt: tuple[int, ...]
+    prompt_sha256: str
+    output_tokens: int
+    pairs: int
+    """Turns of each side in each pair of processes."""
+    prefill: bool
+    """Time the forward pass over the prompt alone as well."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.workload, self.concurrency
+
+    @property
+    def tokens(self) -> int:
+        """In flight at the end of a turn."""
+        return self.concurrency * (len(self.prompt) + self.output_tokens)
+
+    def turn(self, *, counts: bool) -> Turn:
+        """Each stream's prompt is the same text begun at another place: equally long, but not the same work twice.
+
+        A turn that only warms up need not time the prefill alone.
+        """
+        starts = [stream * len(self.prompt) // self.concurrency for stream in range(self.concurrency)]
+        return Turn(
+            prompts=[list(self.prompt[start:] + self.prompt[:start]) for start in starts],
+            output_tokens=self.output_tokens,
+            prefill=self.prefill and counts,
+        )
+
+
+def plan(prompts: Sequence[WorkloadPrompt], sweep_workload: str, sweep: Sequence[int]) -> list[Level]:
+    """All levels, from small to large. A level of the sweep that is a workload's own is not measured twice."""
+    levels = {
+        (prompt.workload, prompt.concurrency): Level(
+            workload=prompt.workload,
+            concurrency=prompt.concurrency,
+            prompt=tuple(prompt.token_ids),
+            prompt_sha256=prompt.prompt_sha256,
+            output_tokens=prompt.output_tokens,
+            pairs=prompt.pairs,
+            prefill=True,
+        )
+        for prompt in prompts
+    }
+    swept = next(level for level in levels.values() if level.workload == sweep_workload)
+    for concurrency in sweep:
+        level = replace(swept, concurrency=concurrency, pairs=SWEEP_PAIRS, prefill=False)
+        levels.setdefault(level.key, level)
+    return sorted(levels.values(), key=lambda level: level.tokens)

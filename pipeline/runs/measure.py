@@ -1,0 +1,197 @@
+"""The process in which one model is measured: `python -m pipeline.runs.measure DESCRIPTOR`.
+
+It answers the messages of `pipeline.residents` one at a time until its starter closes the pipe, and sleeps in between.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from pipeline import plugins, records, store
+from pipeline.engines import EngineOptions, Session
+from pipeline.errors import UserError, brief
+from pipeline.probes import contention, device, limits, placement, process
+from pipeline.readings import FailureKind, MemoryReadings
+from pipeline.records import Reading
+from pipeline.residents import (
+    Answer,
+    CacheMeasured,
+    Finish,
+    Finished,
+    LimitsMeasured,
+    Load,
+    Loaded,
+    MeasureCache,
+    MeasureLimits,
+    Mistake,
+    Refused,
+    Turn,
+    TurnTaken,
+)
+
+MESSAGES: TypeAdapter[Any] = TypeAdapter(
+    Annotated[Load | Turn | MeasureCache | MeasureLimits | Finish, Field(discriminator="kind")]
+)
+
+
+RUN_MEMORY = (
+    "process_run_peak_bytes",
+    "allocator_peak_bytes",
+    "allocator_reserved_peak_bytes",
+    "nvml_process_bytes",
+)
+"""Fields of `MemoryReadings` of which the largest reading over all requests counts."""
+
+
+class Worker:
+    """A loaded model and what its process has seen so far."""
+
+    def __init__(self, job: Load) -> None:
+        placement.pin(job.cores)
+        self._device = device.resolve(job.device)
+        self._dtype = job.compute_dtype[self._device]
+        self._ours = job.ours
+        device.seed(job.seed)
+        start = time.monotonic()
+        self._session: Session = plugins.load("pipeline.engines", job.engine).load(
+            store.artifact(job.variant), EngineOptions(self._device, self._dtype, job.threads)
+        )
+        self._load_s = time.monotonic() - start
+        self._load_peak = process.peak_bytes()
+        self._peaks_restart = process.reset_peak()
+        self._settings = job.settings
+        self._weight_bytes = self._session.weight_bytes()
+        self._throttle_count = contention.cpu_throttle_count()
+        self._seen: dict[str, list[Reading]] = {}
+        self._idle_s = self._idle_cpu_s = 0.0
+
+    def loaded(self) -> Loaded:
+        return Loaded(
+            engine=self._session.info().model_copy(update={"settings": self._settings}),
+            load_s=self._load_s,
+            misplaced=self._session.misplaced(),
+            decode_weight_bytes=self._session.decode_weight_bytes(),
+        )
+
+    def turn(self, turn: Turn) -> TurnTaken:
+        device.reset_peak(self._device)
+        reading = self._session.answer(turn.prompts, turn.output_tokens)
+        self._look_around()
+        if turn.prefill:
+            reading = reading.model_copy(update={"prefill_s": self._session.prefill(turn.prompts)})
+        peak = "allocator_reserved_peak_bytes" if self._device == "cuda" else "process_run_peak_bytes"
+        return TurnTaken(reading=reading, peak_bytes=self._seen[peak][-1])
+
+    def cache(self, message: MeasureCache) -> CacheMeasured:
+        return CacheMeasured(cache=self._session.kv_cache(message.prompt))
+
+    def limits(self, message: MeasureLimits) -> LimitsMeasured:
+        return LimitsMeasured(limits=limits.measure(self._device, self._dtype))
+
+    def finish(self, message: Finish) -> Finished:
+        memory = {name: largest(self._seen.get(name, [])) for name in RUN_MEMORY}
+        return Finished(
+            memory=MemoryReadings(
+                weight_bytes=records.known(self._weight_bytes),
+                process_load_peak_bytes=self._load_peak,
+                **memory,
+            ),
+            swap_bytes=largest(self._seen.get("swap_bytes", [])),
+            idle_cpu_share=records.known(self._idle_cpu_s / self._idle_s)
+            if self._idle_s
+            else records.missing("the process was never idle"),
+            foreign_gpu_processes=largest(self._seen.get("foreign_gpu_processes", [])),
+            throttled_share=mean(self._seen.get("throttled", [])),
+        )
+
+    def rested(self, wall_s: float, cpu_s: float) -> None:
+        """Told after each wait for a message."""
+        self._idle_s += wall_s
+        self._idle_cpu_s += cpu_s
+
+    def _look_around(self) -> None:
+        """What this request took and what else was going on, read outside of its clock."""
+        on = self._device
+        readings = {
+            "process_run_peak_bytes": process.peak_bytes()
+            if self._peaks_restart
+            else records.missing("the system did not let the peak be counted anew after loading"),
+            "allocator_peak_bytes": device.allocator_peak_bytes(on),
+            "allocator_reserved_peak_bytes": device.allocator_reserved_peak_bytes(on),
+            "nvml_process_bytes": device.nvml_process_bytes(on),
+            "swap_bytes": process.swapped_bytes(),
+            "foreign_gpu_processes": contention.foreign_gpu_processes(on, self._ours),
+            "throttled": contention.throttled(on) if on == "cuda" else self._cpu_throttled(),
+        }
+        for name, reading in readings.items():
+            self._seen.setdefault(name, []).append(reading)
+
+    def _cpu_throttled(self) -> Reading:
+        """1 when a core was held down since the last look, else 0."""
+        before, self._throttle_count = self._throttle_count, contention.cpu_throttle_count()
+        if before.value is None or self._throttle_count.value is None:
+            return self._throttle_count
+        return records.known(float(self._throttle_count.value > before.value))
+
+
+def largest(found: list[Reading]) -> Reading:
+    """The largest known reading; missing, with the first reason, when none is known."""
+    known = [reading.value for reading in found if reading.value is not None]
+    return records.known(max(known)) if known else _unknown(found)
+
+
+def mean(found: list[Reading]) -> Reading:
+    """The mean of the known readings; missing, with the first reason, when none is known."""
+    known = [reading.value for reading in found if reading.value is not None]
+    return records.known(sum(known) / len(known)) if known else _unknown(found)
+
+
+def _unknown(found: list[Reading]) -> Reading:
+    return records.missing(next((r.reason for r in found if r.reason), "no turn was taken"))
+
+
+def serve(connection: Connection) -> None:
+    """Answer until the other end is closed."""
+    worker: Worker | None = None
+
+    def load(message: Load) -> Loaded:
+        nonlocal worker
+        worker = Worker(message)
+        return worker.loaded()
+
+    while True:
+        wall_s, cpu_s = time.monotonic(), time.process_time()
+        try:
+            received = connection.recv_bytes()
+        except EOFError:
+            return
+        if worker is not None:
+            worker.rested(time.monotonic() - wall_s, time.process_time() - cpu_s)
+        message = MESSAGES.validate_json(received)
+        handle: Callable[[Any], BaseModel] = load if worker is None else getattr(worker, message.kind)
+        connection.send_bytes(_answer(handle, message).model_dump_json().encode())
+
+
+def _answer(handle: Callable[[Any], BaseModel], message: BaseModel) -> Answer:
+    try:
+        return Answer(done=handle(message).model_dump(mode="json"))
+    except UserError as error:
+        return Answer(mistake=Mistake(problems=list(error.problems)))
+    except Exception as error:
+        # Whatever goes wrong inside a library is the result of this turn; the next one may do.
+        traceback.print_exc()
+        out_of_memory = device.is_out_of_memory(error)
+        device.release_memory()
+        kind = FailureKind.OUT_OF_MEMORY if out_of_memory else FailureKind.ERROR
+        return Answer(refused=Refused(failure=kind, reason=brief(error)))
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])))

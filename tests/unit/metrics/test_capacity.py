@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+
+from pipeline.metrics import capacity
+from pipeline.metrics.capacity import MemoryModel
+from pipeline.readings import KvCache, LevelPeak, Side
+from pipeline.records import known, missing
+
+
+def cache(measured_bytes: int, measured_tokens: int = 100) -> KvCache:
+    """2 × 30 layers × 3 heads × 64 × 2 bytes = 23,040 bytes per token."""
+    return KvCache(
+        layers=30,
+        kv_heads=3,
+        head_dim=64,
+        bytes_per_element=2,
+        measured_tokens=measured_tokens,
+        measured_bytes=measured_bytes,
+    )
+
+
+def test_bytes_per_token_by_the_config():
+    assert capacity.kv_bytes_per_token(cache(2_304_000)) == capacity.CacheSize(23040, None)
+
+
+def test_within_one_per_cent_config_and_measurement_agree():
+    assert capacity.kv_bytes_per_token(cache(2_327_000)).bytes_per_token == 23040
+
+
+def test_else_the_measured_size_is_used_and_said():
+    found = capacity.kv_bytes_per_token(cache(1_152_000))
+    assert found.bytes_per_token == 11520
+    assert found.note == "measured: a cache of 100 tokens took 11,520 bytes each, not 23,040 as the config says"
+    assert capacity.kv_bytes_per_token(cache(2_327_500)).bytes_per_token == 23275
+
+
+def test_an_empty_cache_checks_nothing():
+    found = capacity.kv_bytes_per_token(cache(0, 0))
+    assert (found.bytes_per_token, found.note) == (23040, "not checked: the measured cache held no token")
+
+
+def peak(tokens: int, peak_bytes: float | None, concurrency: int = 1) -> LevelPeak:
+    reading = missing("not counted") if peak_bytes is None else known(peak_bytes)
+    return LevelPeak(workload=f"w{tokens}", concurrency=concurrency, tokens=tokens, peak_bytes=reading)
+
+
+def model(build, peaks, kv_bytes=1.0) -> MemoryModel:
+    found = capacity.memory_model([build.process(peaks=[peak(*each) for each in peaks])], kv_bytes)
+    assert isinstance(found, MemoryModel), found
+    return found
+
+
+def test_a_line_through_peaks_that_lie_on_one(build):
+    # 1000 + 3 × tokens
+    found = model(build, [(10, 1030), (20, 1060), (50, 1150)])
+    assert (found.fixed_bytes, found.slope_bytes, found.largest_tokens) == pytest.approx((1000, 3, 50))
+    assert found.peak_bytes(100) == pytest.approx(1300)
+
+
+def test_no_measured_peak_is_under_predicted(build):
+    # x̄ = 2, ȳ = 120; slope (-1 × -20 + 0 × 20 + 1 × 0) / 2 = 10. Lines of this slope through the points begin at 90,
+    # 120 and 90; the highest is kept, where the least-squares line would begin at 100.
+    found = model(build, [(1, 100), (2, 140), (3, 120)])
+    assert (found.fixed_bytes, found.slope_bytes) == pytest.approx((120, 10))
+
+
+def test_the_slope_is_at_least_that_of_the_cache(build):
+    # Equal peaks have slope 0; the cache takes 5: 1000 - 5 × 10 is the least fixed part that covers both.
+    found = model(build, [(10, 1000), (20, 1000)], kv_bytes=5)
+    assert (found.fixed_bytes, found.slope_bytes) == pytest.approx((950, 5))
+
+
+def test_the_largest_peak_over_the_variants_processes_counts(build):
+    processes = [
+        build.process(0, peaks=[peak(10, 1030), peak(20, 1000)]),
+        build.process(1, peaks=[peak(10, 1000), peak(20, 1060), peak(30, None)]),
+        build.process(0, Side.BASELINE, peaks=[peak(10, 9000), peak(20, 9000)]),
+    ]
+    found = capacity.memory_model(processes, 1)
+    assert isinstance(found, MemoryModel)
+    assert (found.fixed_bytes, found.slope_bytes, found.largest_tokens) == pytest.approx((1000, 3, 20))
+
+
+def test_the_largest_peak_of_levels_of_one_size_counts(build):
+    found = model(build, [(10, 1030, 2), (10, 1000), (20, 1060)])
+    assert (found.fixed_bytes, found.slope_bytes) == pytest.approx((1000, 3))
+
+
+def test_one_size_makes_no_line(build):
+    processes = [build.process(peaks=[peak(10, 1030), peak(10, 1060, concurrency=2), peak(20, None)])]
+    assert capacity.memory_model(processes, 1) == "a line through the peaks needs 2 sizes of request, there are 1"
+
+
+LINE = MemoryModel(fixed_bytes=1000, slope_bytes=3, largest_tokens=50)
+
+
+def test_what_fits():
+    # (1960 - 1000) / 3 = 320 tokens: 320 for one user, 106 for each of three, 3 users with 100 each
+    assert LINE.largest_context(1, 1960, 8192) == 320
+    assert LINE.largest_context(3, 1960, 8192) == 106
+    assert LINE.most_users(100, 1960, 8192).value == 3
+
+
+def test_a_context_beyond_the_models_own_is_not_offered():
+    assert LINE.largest_context(1, 1960, 256) == 256
+    assert LINE.most_users(257, 1960, 256).reason == "the model's context ends at 256 tokens"
+
+
+def test_a_model_that_does_not_fit_serves_nobody():
+    assert LINE.largest_context(1, 900, 8192) == 0
+    assert LINE.most_users(1, 900, 8192).value == 0
+
+
+def test_the_peak_over_levels_needs_every_one_of_them(build):
+    processes = [build.process(peaks=[peak(10, 1030), peak(20, 1060), peak(30, None)])]
+    assert capacity.peak_bytes(processes, [("w10", 1), ("w20", 1)]) == known(1060)
+    assert capacity.peak_bytes(processes, [("w10", 1)]) == known(1030)
+    assert capacity.peak_bytes(processes, [("w10", 1), ("w30", 1)]).reason == "no peak of w30 × 1: not counted"
+    assert capacity.peak_bytes(processes, [("w40", 2)]).reason == "no peak of w40 × 2: it was not answered"
+    assert capacity.peak_bytes(processes, []).reason == "no workload was run"
