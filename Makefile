@@ -7,7 +7,7 @@ export PATH := $(abspath $(VENV))/bin:$(PATH)
 export HF_HUB_DISABLE_TELEMETRY := 1
 export DVC_NO_ANALYTICS := 1
 
-.PHONY: help install repro test check lock clean
+.PHONY: help install repro test check bench lock clean
 
 help:  ## Show the commands
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -29,6 +29,12 @@ check: install  ## Formatter, linter, strict types, lock, fast tests
 	mypy
 	python scripts/lock.py --check
 	pytest -m "not e2e"
+
+bench: install  ## Side-by-side measurements, alone on the machine, after `make repro`; about an hour and a half
+	python benchmarks/overhead.py
+	python benchmarks/runtime_settings.py
+	python benchmarks/quantize_allocator.py
+	python benchmarks/paired_noise.py
 
 lock: install  ## Resolve pyproject.toml into requirements.lock
 	python scripts/lock.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from pipeline import records, store
@@ -58,7 +58,9 @@ def level(settings: Params, output_tokens: int, pairs: int) -> Level:
     """The deciding workload with an output length and number of turns of its own."""
     prompts = records.load(store.WORKLOAD_PROMPTS, WorkloadPrompts).workloads
     wanted = next(prompt for prompt in prompts if prompt.workload == settings.decision.workload)
-    return plan([wanted.model_copy(update={"output_tokens": output_tokens, "pairs": pairs})], wanted.workload, [])[0]
+    changed = wanted.model_copy(update={"output_tokens": output_tokens, "pairs": pairs})
+    [found] = plan([changed], wanted.workload, [])
+    return replace(found, prefill=False)
 
 
 def measure(

@@ -31,9 +31,9 @@ from pipeline.metrics import latency, pairing
 from pipeline.params import Params
 from pipeline.readings import Alternation, Side
 
-PAIRS = 7
+PAIRS = 8
 OUTPUT_TOKENS = 16
-BUDGET_S = 100.0
+BUDGET_S = 45.0
 
 
 def main() -> None:

@@ -35,7 +35,14 @@ PARAMS: dict[str, Any] = {
         "provenance": "random weights",
         "source": {"kind": "local", "path": "model"},
     },
-    "runtime": {"device": "cpu", "compute_dtype": {"cpu": "bfloat16", "cuda": "float16"}, "threads": 1},
+    "runtime": {
+        "device": "cpu",
+        "compute_dtype": {"cpu": "bfloat16", "cuda": "float16"},
+        "threads": 1,
+        "cores": None,
+        "waiting": "default",
+        "allocator": "default",
+    },
     "seed": 0,
     "baseline": "fp16",
     "variants": {
@@ -53,11 +60,21 @@ PARAMS: dict[str, Any] = {
         },
     },
     "benchmark": {
+        "pairing": {
+            "processes": 3,
+            "half_width": 0.5,
+            "budget_s": 0,
+            "alternation": "auto",
+            "request_timeout_s": 60,
+            "workload_timeout_s": 60,
+        },
         "workloads": {
-            "short": {"text": "workloads/instruction.txt", "prompt_tokens": 8, "output_tokens": 4, "repeats": 5},
-            "long": {"text": "workloads/instruction.txt", "prompt_tokens": 64, "output_tokens": 4, "repeats": 5},
-        }
+            "short": {"text": "workloads/instruction.txt", "prompt_tokens": 8, "output_tokens": 4, "pairs": 2},
+            "long": {"text": "workloads/instruction.txt", "prompt_tokens": 64, "output_tokens": 4, "pairs": 1},
+        },
+        "sweep": {"workload": "short", "concurrency": [1, 2]},
     },
+    "serving": {"objective": {"ttft_s": 1.0, "tpot_s": 0.5}, "memory_gib": 1.0, "price_per_hour": 0.1},
     "evaluate": {"batch_size": 8},
     "eval_sets": {"colours": {"weight": 1.0}},
     "gates": {"size": {"metric": "weight_bytes", "at_most": 1.0, "relative": True}},

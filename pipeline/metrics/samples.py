@@ -15,8 +15,8 @@ from pipeline.readings import Stop
 MANY = 10_000
 """Pairs of processes beyond which no number is given."""
 _REMEDIES = {
-    Stop.BUDGET: "benchmark.pairing.budget_s would have to grow for them",
-    Stop.PRECISE: "benchmark.pairing.half_width would have to shrink for them",
+    Stop.BUDGET: "benchmark.pairing.budget_s would have to grow",
+    Stop.PRECISE: "benchmark.pairing.half_width would have to shrink",
 }
 
 
@@ -70,7 +70,7 @@ class ProcessPairs:
         larger = range(self.count + 1, self.count + MANY + 1)
         more = 1 + bisect_left(larger, -wanted, key=lambda count: -_width(count))
         words = f"about {more:,}" if more <= MANY else f"over {MANY:,}"
-        remedy = f"; {_REMEDIES[self.stop]}" if self.stop in _REMEDIES else ""
+        remedy = f" ({_REMEDIES[self.stop]})" if self.stop in _REMEDIES else ""
         return f"{words} more {'pair' if more == 1 else 'pairs'} of processes would decide it{remedy}"
 
 

@@ -40,7 +40,7 @@ _CHECKS = (
     _Check(
         attrgetter("throttled_share"),
         0,
-        lambda value: f"the GPU's clocks were held down in {display.share(value)} of the requests",
+        lambda value: f"clocks were held down in {display.share(value)} of the requests",
     ),
     _SWAP,
     _Check(

@@ -28,12 +28,25 @@ class Analysis:
 
     @property
     def ranked_by(self) -> str:
-        """The preferred metrics by the titles that the tables show."""
-        return ", then ".join(BY_NAME[name].title for name in self.decision.prefer)
+        """The preferred metrics by the titles that the tables show, each with the ratio that ranks it."""
+        return ", then ".join(map(_ranked_by, self.decision.prefer))
+
+    @property
+    def tie(self) -> str:
+        """What counts as equal in the ranking, in words."""
+        return (
+            f"values within {100 * self.decision.tie:g} % are a tie, and so are two ratios to the baseline where the "
+            "interval of one holds the other"
+        )
 
     def decided(self) -> list[tuple[Row, VariantDecision]]:
         """Each row with what was decided about it."""
         return list(zip(self.rows, self.decision.variants, strict=True))
+
+
+def _ranked_by(name: str) -> str:
+    metric = BY_NAME[name]
+    return f"{metric.title} (by its ratio to the baseline's)" if metric.paired else metric.title
 
 
 def require_current(params: Params) -> None:

@@ -66,7 +66,12 @@ def reading(metric: Metric, found: Reading, low: Reading | None = None, high: Re
         return Cell(metric.display(found.value))
     if low.value is None or high.value is None:
         return Cell(metric.display(found.value), reason=f"no interval: {low.reason or high.reason}")
-    return Cell(metric.display(found.value), display.span(metric.display, low.value, high.value))
+    return Cell(metric.display(found.value), interval(metric, low.value, high.value))
+
+
+def interval(metric: Metric, low: float, high: float) -> str:
+    """Its ends in the unit in which the metric is shown; the × of a ratio stands at its value alone."""
+    return display.span(metric.display, low, high).replace("×", "")
 
 
 def of_ratio(metric: Metric, found: Speedup | str) -> Cell:

@@ -8,7 +8,9 @@ from typing import Any, cast
 from pipeline.metrics import display
 from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.report import cells, frontier
-from pipeline.report.breakdown import CategoryScore
+from pipeline.report.breakdown.concurrency import Swept
+from pipeline.report.breakdown.pairing import Line
+from pipeline.report.breakdown.quality import CategoryScore
 from pipeline.report.rows import Row
 
 PICKED, ON_FRONTIER, DOMINATED = "recommended", "on the frontier", "dominated"
@@ -92,14 +94,91 @@ def categories(scores: Sequence[CategoryScore], variants: Sequence[str]) -> Spec
     base = alt.Chart(alt.InlineData(values=bars)).encode(
         y=alt.Y("category:N", title=None, sort=None), yOffset=alt.YOffset("variant:N", sort=list(variants))
     )
-    fill = alt.Color(
-        "variant:N",
-        legend=None,
-        scale=alt.Scale(domain=list(variants), range=[colour(position) for position in range(len(variants))]),
-    )
+    fill = _variant_colour(variants)
     bar = base.mark_bar(opacity=0.9, cornerRadiusEnd=2).encode(x=across, color=fill, tooltip=tooltip)
     rule = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q", color=alt.value("var(--ink)"))
     return _finished(alt.layer(bar, rule), max(160, len(names) * (14 * len(variants) + 14)))
+
+
+def speedups(lines: Sequence[Line], variants: Sequence[str]) -> Spec | None:
+    """A dot with its interval for each variant, and a line at 1; None when nothing was compared."""
+    import altair as alt
+
+    dots = [
+        {
+            "variant": line.variant,
+            "ratio": line.speedup.ratio,
+            "low": line.speedup.low.value,
+            "high": line.speedup.high.value,
+            "shown": str(line.cell),
+            "pairs": line.speedup.pairs,
+        }
+        for line in lines
+        if line.speedup
+    ]
+    if not dots:
+        return None
+    title = "× the baseline's decode speed"
+    across = alt.X("ratio:Q", title=title, scale=alt.Scale(zero=False, padding=16))
+    up = alt.Y("variant:N", title=None, sort=list(variants))
+    tooltip = [
+        alt.Tooltip("variant:N", title="Variant"),
+        alt.Tooltip("shown:N", title="Speed-up"),
+        alt.Tooltip("pairs:Q", title="Pairs"),
+    ]
+    one = (
+        alt.Chart(alt.InlineData(values=[{"ratio": 1}]))
+        .mark_rule(strokeDash=[5, 4])
+        .encode(x=across, color=alt.value("var(--soft)"))
+    )
+    base = alt.Chart(alt.InlineData(values=dots)).encode(y=up, color=_variant_colour(variants), tooltip=tooltip)
+    rule = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    points = base.mark_circle(size=110, opacity=1).encode(x=across)
+    return _finished(alt.layer(one, rule, points), 40 + 34 * len(dots))
+
+
+def throughput(swept: Sequence[Swept], variants: Sequence[str]) -> Spec | None:
+    """Aggregate tokens/s by streams, one line per variant, the knee as a ring; None with fewer than two levels."""
+    import altair as alt
+
+    drawn = [(one, line) for one in swept for line in one.lines if line.aggregate_tokens_per_s is not None]
+    levels = sorted({line.streams for _, line in drawn})
+    if len(levels) < 2:
+        return None
+    points = [
+        {
+            "variant": one.variant,
+            "streams": line.streams,
+            "rate": line.aggregate_tokens_per_s,
+            "shown": line.cells[0].text,
+            "speedup": str(line.speedup),
+            "knee": line.is_knee,
+        }
+        for one, line in drawn
+    ]
+    axis = alt.Axis(values=levels, format="d", grid=False)
+    across = alt.X(
+        "streams:Q", title="Streams", axis=axis, scale=alt.Scale(type="log", base=2, domain=[levels[0], levels[-1]])
+    )
+    up = alt.Y("rate:Q", title="Aggregate tokens/s", scale=alt.Scale(zero=True))
+    tooltip = [
+        alt.Tooltip("variant:N", title="Variant"),
+        alt.Tooltip("streams:Q", title="Streams"),
+        alt.Tooltip("shown:N", title="Aggregate tokens/s"),
+        alt.Tooltip("speedup:N", title="Against the baseline"),
+    ]
+    base = alt.Chart(alt.InlineData(values=points)).encode(x=across, y=up, color=_variant_colour(variants))
+    joined = base.mark_line(strokeWidth=2)
+    dots = base.mark_circle(size=60, opacity=1).encode(tooltip=tooltip)
+    knee = base.transform_filter("datum.knee").mark_point(size=220, strokeWidth=2, filled=False)
+    return _finished(alt.layer(joined, knee, dots), 300)
+
+
+def _variant_colour(variants: Sequence[str]) -> Any:
+    import altair as alt
+
+    colours = [colour(position) for position in range(len(variants))]
+    return alt.Color("variant:N", legend=None, scale=alt.Scale(domain=list(variants), range=colours))
 
 
 def _point(row: Row, pick: str | None, x: Metric, scale: float) -> dict[str, Any]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pipeline import store
 from pipeline.metrics import display
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.params import Params
+from pipeline.readings import Side
 from pipeline.records import BaseModelInfo, EngineInfo, Environment, Status
-from pipeline.report.gather import Gathered, engines
+from pipeline.report.breakdown import pairing
+from pipeline.report.breakdown.words import counted
+from pipeline.report.conflicts import engines
+from pipeline.report.gather import Gathered
+from pipeline.report.rows import kernel_note
 
 NONE = "–"
 
@@ -23,12 +28,13 @@ class Section:
 
 
 def sha256(params: Params, gathered: Gathered) -> str:
-    """Hash over base model, tokenizer, items, prompts, engine packages and machine; not over results."""
+    """Hash over base model, tokenizer, items, prompts, how it is measured, engine packages and machine; not results."""
     used = engines_used(gathered)
     timed = [e.speed for e in gathered.variants if e.speed.status is Status.OK]
     return store.sha256_json(
         {
             "base": base(params, gathered).model_dump(mode="json"),
+            "baseline": params.baseline,
             "tokenizer": _first(e.quantize.tokenizer_sha256 for e in gathered.variants),
             "chat_template": _first(e.quantize.chat_template_sha256 for e in gathered.variants),
             "eval_sets": {
@@ -42,7 +48,7 @@ def sha256(params: Params, gathered: Gathered) -> str:
             "compute_dtype": _first(engine.compute_dtype for engine in used),
             "environment": _first(speed.environment_sha256 for speed in timed),
             "runtime": params.runtime.model_dump(mode="json"),
-            "workload_settings": params.benchmark.model_dump(mode="json")["workloads"],
+            "benchmark": _benchmark(params),
             "evaluate": params.evaluate.batch_size,
             "weights": {name: settings.weight for name, settings in params.eval_sets.items()},
             "headline": params.decision.workload,
@@ -51,16 +57,26 @@ def sha256(params: Params, gathered: Gathered) -> str:
 
 
 def params_sha256(params: Params) -> dict[str, str]:
-    """Hash of each part of params.yaml that decides what is measured; gates, weights and preferences do not."""
+    """Hash of each part of params.yaml that decides what is measured; gates, weights and `serving` do not.
+
+    `decision.workload` does: it is the one that is measured until its speed-up is known well enough.
+    """
     parts: dict[str, object] = {
         "model": params.model.model_dump(mode="json"),
         "runtime": params.runtime.model_dump(mode="json"),
         "seed": params.seed,
-        "benchmark.workloads": params.benchmark.model_dump(mode="json")["workloads"],
+        "baseline": params.baseline,
+        "decision.workload": params.decision.workload,
         "evaluate.batch_size": params.evaluate.batch_size,
     }
+    parts |= {f"benchmark.{name}": part for name, part in _benchmark(params).items()}
     parts |= {f"variants.{name}": variant.model_dump(mode="json") for name, variant in params.variants.items()}
     return {name: store.sha256_json(part) for name, part in parts.items()}
+
+
+def _benchmark(params: Params) -> dict[str, object]:
+    """What decides the measurement; a time limit only ends it."""
+    return params.benchmark.model_dump(mode="json", include={"pairing", "workloads", "sweep"})
 
 
 def describe(params: Params, gathered: Gathered) -> list[Section]:
@@ -68,7 +84,9 @@ def describe(params: Params, gathered: Gathered) -> list[Section]:
         Section("Model", tuple(_model_lines(params, gathered))),
         Section("Machine", tuple(_machine_lines(gathered.environment))),
         Section("Engine", tuple(_engine_lines(gathered))),
+        Section("Speed", tuple(_speed_lines(params, gathered))),
         Section("Workloads", tuple(_workload_lines(params))),
+        Section("Serving", tuple(_serving_lines(params))),
         Section("Eval sets", tuple(_eval_set_lines(params, gathered))),
         Section("Variants", tuple(_variant_lines(params, gathered))),
     ]
@@ -111,16 +129,40 @@ def _machine_lines(environment: Environment) -> Iterator[tuple[str, str]]:
 
 def _engine_lines(gathered: Gathered) -> Iterator[tuple[str, str]]:
     used = engines_used(gathered)
-    yield "Engine", ", ".join(dict.fromkeys(engine.name for engine in used)) or NONE
+    yield "Engine", _distinct(engine.name for engine in used)
     yield "Packages", _listed(_packages(used))
-    yield "Device", ", ".join(dict.fromkeys(f"{engine.device} ({engine.device_name})" for engine in used)) or NONE
-    yield "Compute dtype", ", ".join(dict.fromkeys(engine.compute_dtype for engine in used)) or NONE
-    yield "Threads", ", ".join(dict.fromkeys(str(engine.threads) for engine in used if engine.threads)) or NONE
-    yield "Attention", ", ".join(dict.fromkeys(engine.attention for engine in used)) or NONE
+    yield "Device", _distinct(f"{engine.device} ({engine.device_name})" for engine in used)
+    yield "Compute dtype", _distinct(engine.compute_dtype for engine in used)
+    yield "Threads", _distinct(str(engine.threads) for engine in used if engine.threads)
+    settings = [(name, value) for engine in used for name, value in engine.settings.items()]
+    for name in dict.fromkeys(name for name, _ in settings):
+        yield name.capitalize(), _distinct(value for other, value in settings if other == name)
+    yield "Attention", _distinct(engine.attention for engine in used)
     for evidence in gathered.variants:
         engine = next((engine for _, engine in engines(evidence)), None)
         kernels = ", ".join(f"{name} × {count}" for name, count in engine.kernels.items()) if engine else NONE
-        yield f"Kernels of {evidence.variant}", kernels
+        yield f"Kernels of {evidence.variant}", "; ".join(filter(None, (kernels, kernel_note(engine))))
+
+
+def _speed_lines(params: Params, gathered: Gathered) -> Iterator[tuple[str, str]]:
+    asked = params.benchmark.pairing
+    yield "Order", "variant and baseline answer the same prompt in turn; who goes first is drawn at random"
+    yield (
+        "Pairs of processes",
+        f"at least {asked.processes}, then more on {params.decision.workload} until its speed-up is known to "
+        f"± {display.share(asked.half_width)} or {asked.budget_s} s are spent",
+    )
+    for evidence in gathered.variants:
+        yield evidence.variant, _measured(evidence)
+
+
+def _measured(evidence: VariantEvidence) -> str:
+    speed = evidence.speed
+    processes = {process.process for process in speed.processes if process.side is Side.VARIANT}
+    if speed.alternation is None or speed.measured_s is None:
+        return "not measured"
+    whole = counted(len(processes), "pair of processes", "pairs of processes")
+    return f"{pairing.alternated(speed)}; {whole} measured to the end, {display.seconds(speed.measured_s)} in all"
 
 
 def _workload_lines(params: Params) -> Iterator[tuple[str, str]]:
@@ -128,9 +170,30 @@ def _workload_lines(params: Params) -> Iterator[tuple[str, str]]:
         headline = "; stands in the table and decides" if name == params.decision.workload else ""
         yield (
             name,
-            f"{workload.prompt_tokens} prompt tokens, {workload.output_tokens} output tokens, one stream, "
-            f"{workload.warmup} warm-up, {workload.repeats} repeats{headline}",
+            f"{workload.prompt_tokens} prompt tokens, {workload.output_tokens} output tokens, "
+            f"{counted(workload.concurrency, 'stream', 'streams')}, {counted(workload.pairs, 'pair', 'pairs')} in each "
+            f"pair of processes{headline}",
         )
+    sweep = params.benchmark.sweep
+    levels = ", ".join(map(str, sweep.concurrency))
+    yield "Sweep", f"{sweep.workload} at {levels} streams" if levels else "none"
+
+
+def _serving_lines(params: Params) -> Iterator[tuple[str, str]]:
+    serving = params.serving
+    objective = serving.objective
+    yield (
+        "Objective",
+        f"TTFT ≤ {display.milliseconds(objective.ttft_s)} and TPOT ≤ {display.milliseconds(objective.tpot_s)}",
+    )
+    yield "Memory", f"{serving.memory_gib:g} GiB"
+    price = serving.price_per_hour
+    yield "Price", NONE if price is None else f"{display.money(price)} {serving.currency} per hour"
+    yield (
+        "Spread",
+        f"times and rates of a workload are INVALID where the middle half of its decode rates spreads over more than "
+        f"{display.share(serving.max_spread)} of their median",
+    )
 
 
 def _eval_set_lines(params: Params, gathered: Gathered) -> Iterator[tuple[str, str]]:
@@ -172,6 +235,10 @@ def engines_used(gathered: Gathered) -> list[EngineInfo]:
 
 def _packages(used: list[EngineInfo]) -> dict[str, str]:
     return dict(sorted({name: version for engine in used for name, version in engine.packages.items()}.items()))
+
+
+def _distinct(values: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(values)) or NONE
 
 
 def _first(values: Iterator[str | None]) -> str | None:

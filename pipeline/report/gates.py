@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline.metrics import display
 from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.params import Gate
 from pipeline.records import GateVerdict, Verdict
+from pipeline.report import cells
 from pipeline.report.rows import Row
 
 
@@ -79,7 +79,7 @@ def _compare(metric: Metric, gate: Gate, row: Row, value: float, bound: float) -
     low, high = row.readings[metric.low], row.readings[metric.high]
     if low.value is None or high.value is None:
         return Verdict.UNDECIDED, f"{shown} has no interval: {low.reason or high.reason}"
-    interval = f"{shown} ({display.span(metric.display, low.value, high.value)})"
+    interval = f"{shown} ({cells.interval(metric, low.value, high.value)})"
     wanted = f"{'at least' if at_least else 'at most'} {limit}"
     worst, best = (low.value, high.value) if at_least else (-high.value, -low.value)
     edge = bound if at_least else -bound

@@ -9,7 +9,7 @@ from pipeline.metrics.catalogue import METRICS, Metric
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.metrics.samples import Sample
 from pipeline.params import Params
-from pipeline.records import Reading, Status
+from pipeline.records import EngineInfo, Reading, Status
 from pipeline.report import frontier
 from pipeline.report.gather import Gathered
 
@@ -29,8 +29,8 @@ class Row:
     artifact_sha256: str | None
     readings: Mapping[str, Reading]
     """By metric name; every metric of the catalogue is there."""
-    fallback_kernels: Mapping[str, str]
-    """Classes of kernels that are not native on this device, and what they do instead."""
+    kernel_note: str
+    """That the kernels are not native on this device, so that its speed says little about another one; else empty."""
     on_frontier: bool
     dominated_by: tuple[str, ...]
 
@@ -42,11 +42,12 @@ class Row:
     def ok(self) -> bool:
         return self.status is Status.OK
 
-    @property
-    def kernel_note(self) -> str:
-        """Why the speed says little about another device; empty where the kernels are native."""
-        does = "; ".join(f"{kernel} {words}" for kernel, words in self.fallback_kernels.items())
-        return f"{NOT_NATIVE} ({does})" if does else ""
+
+def kernel_note(engine: EngineInfo | None) -> str:
+    """What kernels do that are not native on this device; empty where all are."""
+    fallbacks = engine.fallback_kernels if engine else {}
+    does = "; ".join(f"{kernel} {words}" for kernel, words in fallbacks.items())
+    return f"{NOT_NATIVE} ({does})" if does else ""
 
 
 def build(params: Params, gathered: Gathered) -> tuple[Row, ...]:
@@ -68,7 +69,7 @@ def _row(
         samples={metric.name: metric.sample(evidence) for metric in METRICS if metric.sample},
         artifact_sha256=evidence.artifact_sha256,
         readings=readings,
-        fallback_kernels=evidence.speed.engine.fallback_kernels if evidence.speed.engine else {},
+        kernel_note=kernel_note(evidence.speed.engine),
         on_frontier=beaten_by.get(evidence.variant) == [],
         dominated_by=tuple(beaten_by.get(evidence.variant, ())),
     )

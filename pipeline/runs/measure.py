@@ -135,10 +135,11 @@ class Worker:
 
     def _cpu_throttled(self) -> Reading:
         """1 when a core was held down since the last look, else 0."""
-        before, self._throttle_count = self._throttle_count, contention.cpu_throttle_count()
-        if before.value is None or self._throttle_count.value is None:
-            return self._throttle_count
-        return records.known(float(self._throttle_count.value > before.value))
+        before, now = self._throttle_count, contention.cpu_throttle_count()
+        self._throttle_count = now
+        if before.value is None or now.value is None:
+            return before if before.value is None else now
+        return records.known(float(now.value > before.value))
 
 
 def largest(found: list[Reading]) -> Reading:

@@ -14,8 +14,9 @@ pytestmark = pytest.mark.e2e
 
 REQUIRED_COLUMNS = [
     *("variant", "status", "reason", "engine", "quality", "quality_ci_low", "quality_ci_high", "quality_delta"),
-    *("delta_ci_low", "delta_ci_high", "flips_lost", "flips_won", "decode_tokens_per_s", "speedup", "ttft_s_p50"),
-    *("ttft_s_p95", "tpot_s_p50", "tpot_s_p95", "weight_bytes", "peak_memory_bytes", "frontier", "artifact_sha256"),
+    *("delta_ci_low", "delta_ci_high", "flips_lost", "flips_won", "decode_tokens_per_s"),
+    *("speedup", "speedup_ci_low", "speedup_ci_high", "ttft_s_p50", "ttft_s_p95", "tpot_s_p50", "tpot_s_p95"),
+    *("weight_bytes", "peak_memory_bytes", "cost_per_million_tokens", "frontier", "artifact_sha256"),
 ]
 
 BROKEN_QUANTIZER = '''
@@ -90,9 +91,26 @@ def test_every_linear_of_the_decoder_is_quantized_and_the_tokenizer_is_the_base_
 
 
 def test_readings_are_as_many_and_as_long_as_pinned(project: Project) -> None:
-    for workload in project.report("speed/int8.json")["workloads"]:
-        assert len(workload["requests"]) == len(workload["prefill_s"]) == 5
-        assert all(len(request["token_s"]) == workload["output_tokens"] == 4 for request in workload["requests"])
+    measured = project.report("speed/int8.json")["workloads"]
+    assert [(w["workload"], w["concurrency"], len(w["pairs"])) for w in measured] == [
+        ("short", 1, 6),
+        ("short", 2, 3),
+        ("long", 1, 3),
+    ]
+    for workload in measured:
+        assert {pair["process"] for pair in workload["pairs"]} == {0, 1, 2}
+        for pair in workload["pairs"]:
+            assert len(pair["variant"]["token_s"]) == len(pair["baseline"]["token_s"]) == 4
+
+
+def test_every_variant_s_speed_is_a_ratio_to_the_same_baseline_with_its_interval(project: Project) -> None:
+    baseline = project.report("quantize/fp16.json")["artifact_sha256"]
+    for variant, row in rows(project).items():
+        record = project.report(f"speed/{variant}.json")
+        assert record["baseline_artifact_sha256"] == baseline
+        assert record["alternation"] == "resident"
+        assert record["failures"] == []
+        assert 0 < float(row["speedup_ci_low"]) < float(row["speedup"]) < float(row["speedup_ci_high"])
 
 
 def test_reports_are_complete(project: Project) -> None:

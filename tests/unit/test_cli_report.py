@@ -39,7 +39,7 @@ def test_recommend_names_the_pick_and_why_not_the_others(project, four_variants,
     project.write(*four_variants)
     code, text = run("recommend")
     assert code == 0
-    assert text.splitlines()[0].startswith("Ship int4-gptq: 1.25× the decode speed of fp16")
+    assert text.splitlines()[0].startswith("Ship int4-gptq: 1.25× (1.22 to 1.29) the decode speed of fp16")
     assert "  int4-awq: failed: quantize: out of memory" in text.splitlines()
 
 
@@ -62,6 +62,8 @@ def test_show_prints_every_variant_and_what_is_missing(project, four_variants, r
     for name in ("fp16", "int8", "int4-gptq", "int4-awq"):
         assert name in text
     assert "int4-awq failed: quantize: out of memory" in text
+    assert "1.25× (1.22 to 1.29)" in text
+    assert "…" not in text
 
 
 def test_show_puts_variants_side_by_side_on_a_narrow_terminal(project, four_variants, run, monkeypatch):
@@ -147,19 +149,48 @@ def test_records_made_under_other_params_are_not_judged(project, four_variants, 
         run("gate")
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        (("benchmark", "pairing", "budget_s"), 61, "benchmark.pairing"),
+        (("benchmark", "sweep", "concurrency"), [1, 2], "benchmark.sweep"),
+        (("benchmark", "workloads", "instruction", "concurrency"), 2, "benchmark.workloads"),
+        (("benchmark", "workloads", "other"), None, "benchmark.workloads"),
+        (("decision", "workload"), "other", "decision.workload"),
+        (("baseline",), "int8", "baseline"),
+    ],
+)
+def test_whatever_decides_the_measurement_asks_for_a_new_one(project, four_variants, run, path, value, named):
+    workloads = project.raw["benchmark"]["workloads"]
+    if value == "other":
+        workloads["other"] = workloads["instruction"]
+    settings = project.write(*four_variants)
+    stage.write(analyse(settings))
+    raw = params.read_yaml(store.PARAMS)
+    inner = raw
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = workloads["instruction"] if value is None else value
+    store.PARAMS.write_text(yaml.safe_dump(raw))
+    with pytest.raises(UserError, match=rf"changed since the reports were made \({named}\)"):
+        run("gate")
+
+
 def test_gates_and_preferences_may_change_without_a_new_run(project, four_variants, run):
     settings = project.write(*four_variants)
     stage.write(analyse(settings))
     raw = params.read_yaml(store.PARAMS)
     raw["gates"] = {}
     raw["decision"]["prefer"] = ["weight_bytes"]
+    raw["serving"]["memory_gib"] = 8.0
+    raw["serving"]["price_per_hour"] = 3.5
     store.PARAMS.write_text(yaml.safe_dump(raw))
     assert run("recommend")[0] == 0
 
 
 def test_gate_is_undecided_when_nothing_passes_and_something_is_undecided(project, build, run):
     project.raw["gates"] = {"p95": {"metric": "ttft_s_p95", "at_most": 10.0}}
-    few = build.speed("fp16", [build.workload(repeats=5)])
+    few = build.speed("fp16", [build.workload(pairs=build.pairs(build.request(), build.request(), each=5))])
     project.write(replace(build.evidence("fp16"), speed=few))
     code, text = run("gate")
     assert code == 2

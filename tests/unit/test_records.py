@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from pipeline import records
 from pipeline.errors import UserError
-from pipeline.records import FinishReason, ItemResult, Outcome, Reading, SpeedRecord, Status, known, missing
+from pipeline.readings import SpeedRecord
+from pipeline.records import FinishReason, ItemResult, Outcome, Reading, Status, known, missing
 
 
 def item(**changes: Any) -> ItemResult:
@@ -59,10 +60,10 @@ def test_a_score_lies_between_0_and_1(score: float) -> None:
 
 
 def test_a_record_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
-    record = SpeedRecord(variant="a", status=Status.INVALID, reason="lengths differ", load_s=1.25, seed=0)
+    record = SpeedRecord(variant="a", status=Status.INVALID, reason="lengths differ", measured_s=1.25, seed=0)
     records.save(tmp_path / "r.json", record)
     assert records.load(tmp_path / "r.json", SpeedRecord) == record
-    assert json.loads((tmp_path / "r.json").read_text())["schema_version"] == 1
+    assert json.loads((tmp_path / "r.json").read_text())["schema_version"] == 2
 
 
 def test_a_missing_record_says_how_to_make_it(tmp_path: Path) -> None:
@@ -78,8 +79,8 @@ def test_a_missing_record_says_how_to_make_it(tmp_path: Path) -> None:
         ("[]", "should be an object"),
         ('{"variant": "a"}', "status: Field required"),
         ('{"variant": "a", "status": "ok", "speed": 3}', "speed: Extra inputs"),
-        ('{"variant": "a", "status": "ok", "schema_version": 2}', "schema_version: Input should be 1"),
-        ('{"variant": "a", "status": "ok", "load_s": NaN}', "load_s: Input should be a finite number"),
+        ('{"variant": "a", "status": "ok", "schema_version": 1}', "schema_version: Input should be 2"),
+        ('{"variant": "a", "status": "ok", "measured_s": NaN}', "measured_s: Input should be a finite number"),
         ('{"variant": "a", "status": "failed"}', "any other status has one"),
     ],
 )
@@ -89,7 +90,7 @@ def test_what_is_no_such_record_is_told(tmp_path: Path, content: str, words: str
     with pytest.raises(UserError) as caught:
         records.load(path, SpeedRecord)
     [problem] = caught.value.problems
-    assert problem.startswith(f"{path}: not a SpeedRecord of schema 1 (")
+    assert problem.startswith(f"{path}: not a SpeedRecord of schema 2 (")
     assert words in problem
 
 

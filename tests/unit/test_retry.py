@@ -8,7 +8,8 @@ import pytest
 from pipeline import params, records, retry, store
 from pipeline.errors import UserError
 from pipeline.params import Params
-from pipeline.records import QualityRecord, QuantizeRecord, SpeedRecord, Status, missing
+from pipeline.readings import SpeedRecord
+from pipeline.records import QualityRecord, QuantizeRecord, Status, missing
 
 
 @pytest.fixture

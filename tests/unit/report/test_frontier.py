@@ -46,7 +46,7 @@ def test_equal_points_share_the_frontier():
 
 def test_only_variants_that_are_ok_and_complete_take_part(project, build, four_variants):
     fp16, int8, int4, failed = four_variants
-    no_memory = replace(int4, speed=build.speed("int4-gptq", memory=None))
+    no_memory = replace(int4, speed=build.speed("int4-gptq", processes=[]))
     params = project.write(fp16, int8, no_memory, failed)
     table = rows.build(params, Gathered((fp16, int8, no_memory, failed), build.environment, ()))
     found = {row.variant: (row.on_frontier, row.dominated_by) for row in table}

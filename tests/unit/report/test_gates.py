@@ -3,13 +3,21 @@ from __future__ import annotations
 import pytest
 
 from pipeline.metrics.catalogue import METRICS
+from pipeline.metrics.samples import Items, ProcessPairs
 from pipeline.params import Gate
+from pipeline.readings import Stop
 from pipeline.records import Reading, Status, Verdict, known, missing
 from pipeline.report import gates
 from pipeline.report.rows import Row
 
 
-def row(variant: str = "int8", status: Status = Status.OK, items: int = 100, **values: float | None) -> Row:
+def row(
+    variant: str = "int8",
+    status: Status = Status.OK,
+    items: int = 100,
+    stop: Stop = Stop.BUDGET,
+    **values: float | None,
+) -> Row:
     readings: dict[str, Reading] = {metric.name: missing("not measured") for metric in METRICS}
     readings |= {name: missing("not measured") if value is None else known(value) for name, value in values.items()}
     return Row(
@@ -18,9 +26,10 @@ def row(variant: str = "int8", status: Status = Status.OK, items: int = 100, **v
         status=status,
         reason=None if status is Status.OK else "benchmark: out of memory",
         is_baseline=variant == "fp16",
-        items=items,
+        samples={"quality_delta": Items(items), "speedup": ProcessPairs(3, stop)},
         artifact_sha256=None,
         readings=readings,
+        kernel_note="",
         on_frontier=False,
         dominated_by=(),
     )
@@ -77,7 +86,7 @@ def test_undecided_on_the_failing_side_uses_that_side_of_the_interval():
 def test_undecided_at_the_bound_itself():
     verdict, reason = judged(DROP, delta(-0.08, -0.1, -0.05))
     assert verdict is Verdict.UNDECIDED
-    assert "the mean equals the bound" in reason
+    assert "the value equals the bound" in reason
 
 
 @pytest.mark.parametrize(
@@ -98,6 +107,39 @@ def test_a_metric_without_an_interval_compares_the_point():
     gate = Gate(metric="ttft_s_p95", at_most=0.5)
     assert judged(gate, row(ttft_s_p95=0.5)) == (Verdict.PASS, "500 ms ≤ 500 ms")
     assert judged(gate, row(ttft_s_p95=0.6)) == (Verdict.FAIL, "600 ms > 500 ms")
+
+
+FAST = Gate(metric="speedup", at_least=0.8)
+
+
+def speedup(ratio: float, low: float | None, high: float | None, stop: Stop = Stop.BUDGET) -> Row:
+    return row(speedup=ratio, speedup_ci_low=low, speedup_ci_high=high, stop=stop)
+
+
+def test_a_speed_up_is_judged_by_its_interval():
+    verdict, reason = judged(FAST, speedup(1.27, 1.19, 1.36))
+    assert (verdict, reason) == (Verdict.PASS, "1.27× (1.19 to 1.36): the whole interval is at least 0.80×")
+    verdict, reason = judged(FAST, speedup(0.55, 0.51, 0.58))
+    assert (verdict, reason) == (Verdict.FAIL, "0.55× (0.51 to 0.58): none of the interval is at least 0.80×")
+    # A point of 0.85 alone would pass.
+    assert judged(FAST, speedup(0.85, 0.7, 1.03))[0] is Verdict.UNDECIDED
+
+
+def test_an_undecided_speed_up_counts_pairs_of_processes_and_names_the_budget():
+    # log(0.8 / 0.68) / log(0.83 / 0.68) = 0.815; t(k - 1) / √k is 2.799 at 3, 1.741 at 4: one more is enough.
+    verdict, reason = judged(FAST, speedup(0.68, 0.56, 0.83))
+    assert verdict is Verdict.UNDECIDED
+    assert reason == (
+        "0.68× (0.56 to 0.83): only part of it is at least 0.80×; it leans to FAIL, and about 1 more pair of processes "
+        "would decide it (benchmark.pairing.budget_s would have to grow)"
+    )
+    assert (
+        "benchmark.pairing.half_width would have to shrink" in judged(FAST, speedup(0.68, 0.56, 0.83, Stop.PRECISE))[1]
+    )
+
+
+def test_a_speed_up_without_an_interval_is_undecided():
+    assert judged(FAST, speedup(2.0, None, None)) == (Verdict.UNDECIDED, "2.00× has no interval: not measured")
 
 
 def test_a_relative_bound_is_a_multiple_of_the_baseline():

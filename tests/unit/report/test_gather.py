@@ -6,6 +6,8 @@ import pytest
 
 from pipeline import store
 from pipeline.errors import UserError
+from pipeline.metrics.evidence import Serving
+from pipeline.metrics.sweep import Objective
 from pipeline.records import Status
 from pipeline.report.gather import gather
 
@@ -13,13 +15,6 @@ from pipeline.report.gather import gather
 @pytest.fixture
 def pair(build):
     return build.evidence("fp16"), build.evidence("int8", tpot_s=0.1)
-
-
-def refusals(project, *variants) -> list[str]:
-    params = project.write(*variants)
-    with pytest.raises(UserError) as caught:
-        gather(params)
-    return list(caught.value.problems)
 
 
 def test_records_are_read_and_compared_to_the_baseline(project, pair):
@@ -32,7 +27,8 @@ def test_records_are_read_and_compared_to_the_baseline(project, pair):
 
 def test_the_baseline_need_not_come_first(project, pair):
     project.raw["baseline"] = "int8"
-    found = gather(project.write(*pair))
+    against = {"baseline": "int8", "baseline_artifact_sha256": pair[1].artifact_sha256}
+    found = gather(project.write(*(replace(e, speed=e.speed.model_copy(update=against)) for e in pair)))
     assert found.variants[0].baseline is found.variants[1]
 
 
@@ -73,51 +69,22 @@ def test_a_failed_variant_is_a_row(project, build):
     assert (failed.status, failed.reason) == (Status.FAILED, "quantize: out of memory")
 
 
-def test_one_variant_with_two_artifacts_is_refused(project, pair, build):
-    base, ours = pair
-    ours = replace(ours, speed=build.speed("int8", artifact_sha256="f" * 64))
-    (problem,) = refusals(project, base, ours)
-    assert problem.startswith("the records cannot be merged: artifact of int8 differs: ")
-    assert f"{'f' * 64} (benchmark)" in problem
-    assert "(quantize, evaluate support-desk)" in problem
-
-
-def test_other_items_are_refused(project, pair, build):
-    base, ours = pair
-    ours = replace(ours, quality=(build.scored("int8", build.items([1, 1, 1, 0]), eval_set_sha256="e" * 64),))
-    (problem,) = refusals(project, base, ours)
-    assert "eval set support-desk differs" in problem
-
-
-def test_other_prompts_of_the_same_items_are_refused(project, pair, build):
-    base, ours = pair
-    items = build.items([1, 1, 1])
-    items = (*items, build.item("item-003", 0, prompt_sha256="d" * 64))
-    (problem,) = refusals(project, base, replace(ours, quality=(build.scored("int8", items),)))
-    assert "prompts of eval set support-desk differs" in problem
-
-
-def test_all_conflicts_are_listed(project, pair, build):
-    base, ours = pair
-    engine = build.engine(
-        packages={"torch": "2.12.0", "transformers": "5.9.0"}, device="cuda", compute_dtype="float16", threads=4
+def test_params_reach_the_evidence(project, build):
+    project.raw["benchmark"]["workloads"]["code"] = {
+        **project.raw["benchmark"]["workloads"]["instruction"],
+        "concurrency": 4,
+    }
+    project.raw["benchmark"]["sweep"]["concurrency"] = [1, 2]
+    speed = build.speed("fp16", context_length=8192)
+    [found] = gather(project.write(replace(build.evidence("fp16"), speed=speed))).variants
+    assert found.concurrency == {"instruction": 1, "code": 4}
+    assert found.sweep_workload == "instruction"
+    assert found.context_length == 8192
+    assert found.serving == Serving(
+        objective=Objective(ttft_s=0.5, tpot_s=0.1), memory_gib=4.0, price_per_hour=0.36, max_spread=0.25
     )
-    workload = build.workload(prompt_sha256="c" * 64)
-    ours = replace(ours, speed=build.speed("int8", [workload], engine=engine, environment_sha256="b" * 64))
-    problems = refusals(project, base, ours)
-    for what in (
-        "prompt of workload instruction",
-        "machine",
-        "engine device",
-        "engine compute_dtype",
-        "engine threads",
-        "version of torch",
-    ):
-        assert any(f"{what} differs" in problem for problem in problems), what
-    assert len(problems) == 6
 
 
-def test_a_package_that_only_one_variant_needs_is_no_conflict(project, pair, build):
-    base, ours = pair
-    engine = build.engine(packages={"torch": "2.13.0", "gptqmodel": "7.6.0"})
-    gather(project.write(base, replace(ours, speed=build.speed("int8", engine=engine))))
+def test_without_levels_nothing_was_swept(project, build):
+    [found] = gather(project.write(build.evidence("fp16"))).variants
+    assert found.sweep == "no workload was swept over concurrencies"

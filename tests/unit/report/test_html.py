@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from html.parser import HTMLParser
 
 from pipeline import store
-from pipeline.metrics.catalogue import BY_NAME
-from pipeline.report import breakdown, charts, html
+from pipeline.readings import Alternation, Failure, FailureKind, Side
+from pipeline.records import known
+from pipeline.report import html
 from pipeline.report.analysis import analyse
+from pipeline.report.breakdown import quality
 
 ATTACK = "<script>alert(1)</script>"
 SCORES = [1.0] * 72 + [0.0] * 48
@@ -56,7 +57,7 @@ def rendered(project, *variants) -> str:
 def test_the_page_is_whole_and_needs_no_network(project, four_variants):
     text = rendered(project, *four_variants)
     page = Page(text)
-    assert "Ship int4-gptq: 1.25× the decode speed of fp16" in page.text
+    assert "Ship int4-gptq: 1.25× (1.22 to 1.29) the decode speed of fp16" in page.text
     assert len(page.ids) == len(set(page.ids))
     assert page.counts["script"] == 2
     assert {link[0] for link in page.links} == {"#"}
@@ -89,13 +90,13 @@ def test_a_failed_variant_is_a_row_with_dashes_and_reasons(project, four_variant
 def test_nothing_measured_still_renders(project, build):
     page = Page(rendered(project, build.failed("fp16"), build.failed("int8")))
     assert "No variant can be shipped yet" in page.text
-    assert page.text.count("Nothing to draw") == 3
+    assert page.text.count("Nothing to draw") == 4
 
 
 def test_lost_items_are_capped_and_counted(project, build):
     ours = build.evidence("int8", [0.0] * 30 + SCORES[30:])
     text = rendered(project, build.evidence("fp16", SCORES), ours)
-    assert f"30 lost, the first {breakdown.SHOWN_LOST_ITEMS} shown" in Page(text).text
+    assert f"30 lost, the first {quality.SHOWN_LOST_ITEMS} shown" in Page(text).text
 
 
 def test_critical_lost_items_come_first(build):
@@ -103,23 +104,91 @@ def test_critical_lost_items_come_first(build):
     ours = (build.item("a", 0), build.item("b", 0, critical=True))
     base = replace(build.evidence(), quality=(build.scored("fp16", theirs),))
     lost = replace(build.evidence("int8", baseline=base), quality=(build.scored("int8", ours),))
-    (found,) = breakdown.lost_items([base, lost])
+    (found,) = quality.lost_items([base, lost])
     assert [item.item_id for item in found.shown] == ["b", "a"]
 
 
-def test_charts_hold_every_variant_that_is_ok(project, four_variants):
-    analysis = analyse(project.write(*four_variants))
-    spec = charts.tradeoff(analysis.rows, analysis.decision.pick, BY_NAME["decode_tokens_per_s"])
-    roles = {row["variant"]: row["role"] for rows in spec["datasets"].values() for row in rows if "variant" in row}
-    assert roles == {"fp16": "on the frontier", "int8": "dominated", "int4-gptq": "recommended"}
-    assert json.loads(json.dumps(spec)) == spec
+# --- speed -----------------------------------------------------------------------------------------------------
 
 
-def test_the_dashed_line_joins_what_is_best_on_two_axes():
-    points = [
-        {"variant": "a", "x": 1.0, "y": 0.9},
-        {"variant": "b", "x": 2.0, "y": 0.8},
-        {"variant": "c", "x": 1.5, "y": 0.7},
-    ]
-    assert charts._best_line(points, higher_is_better=True) == [{"x": 1.0, "y": 0.9}, {"x": 2.0, "y": 0.8}]
-    assert charts._best_line(points, higher_is_better=False) == [{"x": 1.0, "y": 0.9}]
+def swept(project, build, name, gaps, **changes):
+    """A variant whose token gaps at 1, 2, 4 … streams these are; the baseline's are 50 ms."""
+    project.raw["benchmark"]["sweep"]["concurrency"] = [2**place for place in range(len(gaps))]
+    levels = [build.workload(tpot_s=gap, concurrency=2**place) for place, gap in enumerate(gaps)]
+    return replace(build.evidence(name, SCORES), speed=build.speed(name, levels, context_length=2048, **changes))
+
+
+def test_the_speed_sections_say_what_the_records_say(project, build):
+    engine = build.engine(fallback_kernels={"Linear8bitLt": "turns int8 to <float32>"})
+    ours = swept(project, build, "int8", [0.1, 0.05], engine=engine)
+    text = Page(rendered(project, swept(project, build, "fp16", [0.05, 0.05]), ours)).text
+    for words in (
+        "fp16 the baseline against itself: 1.00× (0.97 to 1.03): what this machine adds to a ratio of 1",
+        "int8 0.50× (0.49 to 0.51), 21 pairs in 3 pairs of processes; stopped because",
+        "int8 against fp16 slower at 1 stream, not to be told apart at 2 streams; crossover at 2 streams",
+        "with no queue and no arrivals",
+        "Largest context of each user, prompt and output tokens, that fits 4 GiB",
+        "this device moves at best 20.0 GB/s",
+        "int8 bound by overhead (Python, kernel launches, unpacking of weights)",
+        "At 0.360 USD per hour",
+        "instruction 200 prompt tokens, 32 output tokens, 1 stream",
+        "goodput counts requests with TTFT ≤ 500 ms and TPOT ≤ 100 ms",
+        "kernel not native here: speed not representative",
+        "Linear8bitLt turns int8 to <float32>",
+    ):
+        assert words in text, words
+
+
+def test_every_section_of_the_navigation_is_there(project, four_variants):
+    page = Page(rendered(project, *four_variants))
+    assert {f"#{name}" for name, _ in html.SECTIONS} <= set(page.links)
+    assert {name for name, _ in html.SECTIONS} <= set(page.ids)
+
+
+def test_an_invalid_number_is_said_in_its_cell_and_under_failures(project, build):
+    process = build.process(swap_bytes=known(2**20))
+    fp16 = replace(build.evidence("fp16", SCORES), speed=build.speed("fp16", processes=[process]))
+    text = rendered(project, fp16)
+    assert '<td class="n invalid" title="INVALID: 1.00 MiB of the worker were in swap">INVALID</td>' in text
+    failures = text[text.index('<section id="failures"') : text.index('<section id="conditions"')]
+    assert "every time, rate and ratio" in failures
+    assert "1.00 MiB of the worker were in swap" in failures
+
+
+def test_a_kernel_that_is_not_native_is_flagged_in_the_table(project, build):
+    engine = build.engine(fallback_kernels={"Linear8bitLt": "turns int8 to float32"})
+    ours = replace(build.evidence("int8", SCORES), speed=build.speed("int8", engine=engine))
+    text = rendered(project, build.evidence("fp16", SCORES), ours)
+    table = text[text.index('<section id="table"') : text.index('<section id="gates"')]
+    assert table.count(">kernel not native here: speed not representative</small>") == 1
+    assert "Linear8bitLt turns int8 to float32" in table
+
+
+def test_reasons_from_the_machine_are_text(project, build):
+    failure = Failure(
+        process=0,
+        side=Side.VARIANT,
+        step="request",
+        workload="instruction",
+        concurrency=8,
+        kind=FailureKind.ERROR,
+        reason=ATTACK,
+    )
+    engine = build.engine(fallback_kernels={ATTACK: ATTACK})
+    speed = build.speed(
+        "fp16",
+        failures=[failure],
+        engine=engine,
+        alternation=Alternation.BLOCKS,
+        alternation_reason=ATTACK,
+    )
+    text = rendered(project, replace(build.evidence("fp16", SCORES), speed=speed))
+    assert ATTACK not in text
+    page = Page(text)
+    assert page.text.count("alert(1)") >= 3
+    assert page.counts["script"] == 2
+
+
+def test_without_a_price_the_cost_section_says_so(project, build):
+    project.raw["serving"]["price_per_hour"] = None
+    assert "No price per hour is given (serving.price_per_hour)." in Page(rendered(project, build.evidence())).text

@@ -3,13 +3,15 @@ from __future__ import annotations
 import csv
 import io
 
+import pytest
+
 from pipeline.report import tables
 from pipeline.report.analysis import analyse
 
 HEADER = (
     "variant,status,reason,engine,quality,quality_ci_low,quality_ci_high,quality_delta,delta_ci_low,delta_ci_high,"
-    "flips_lost,flips_won,decode_tokens_per_s,speedup,ttft_s_p50,ttft_s_p95,tpot_s_p50,tpot_s_p95,weight_bytes,"
-    "peak_memory_bytes,frontier,artifact_sha256"
+    "flips_lost,flips_won,decode_tokens_per_s,speedup,speedup_ci_low,speedup_ci_high,ttft_s_p50,ttft_s_p95,tpot_s_p50,"
+    "tpot_s_p95,weight_bytes,peak_memory_bytes,cost_per_million_tokens,frontier,artifact_sha256"
 )
 
 
@@ -17,8 +19,11 @@ def test_columns_stand_in_the_promised_order(project, four_variants):
     text = tables.pareto_csv(analyse(project.write(*four_variants)).rows)
     header = text.splitlines()[0]
     assert header == (
-        HEADER + ",prefill_tokens_per_s,end_to_end_tokens_per_s,bits_per_weight,load_s,quantize_s,"
-        "length_finish_share,empty_outputs"
+        HEADER + ",ttft_speedup,ttft_speedup_ci_low,ttft_speedup_ci_high,decode_cost_ratio,decode_cost_ratio_ci_low,"
+        "decode_cost_ratio_ci_high,aggregate_tokens_per_s,prefill_tokens_per_s,end_to_end_tokens_per_s,ttft_s_p99,"
+        "tpot_s_p99,itl_s_p50,itl_s_p95,itl_s_p99,goodput_requests_per_s,knee_concurrency,best_aggregate_tokens_per_s,"
+        "mbu,kv_bytes_per_token,cost_per_passing_answer,bits_per_weight,load_s,quantize_s,length_finish_share,"
+        "empty_outputs"
     )
 
 
@@ -27,6 +32,9 @@ def test_missing_numbers_are_empty_cells_and_bytes_are_whole(project, four_varia
     lines = {line["variant"]: line for line in csv.DictReader(io.StringIO(text))}
     assert lines["int4-gptq"]["weight_bytes"] == str(90 * 2**20)
     assert lines["int4-gptq"]["frontier"] == "true"
+    assert float(lines["int4-gptq"]["speedup"]) == pytest.approx(1.25)
+    assert float(lines["int4-gptq"]["speedup_ci_low"]) == pytest.approx(1.25 / 1.02839, rel=1e-5)
+    assert float(lines["int4-gptq"]["speedup_ci_high"]) == pytest.approx(1.25 * 1.02839, rel=1e-5)
     failed = lines["int4-awq"]
     assert (failed["status"], failed["reason"], failed["frontier"]) == ("failed", "quantize: out of memory", "false")
     assert failed["quality"] == failed["artifact_sha256"] == failed["empty_outputs"] == ""

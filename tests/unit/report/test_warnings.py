@@ -1,33 +1,72 @@
 """What a reader is told before the numbers."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
-from pipeline.records import RequestReading
-from pipeline.report import conditions, gather
+from pipeline.readings import Side
+from pipeline.records import known
+from pipeline.report import gather, warnings
 
 
-def warnings(project, *evidence):
+def told(project, *evidence):
     params = project.write(*evidence)
-    return conditions.warnings(params, gather.gather(params))
+    return warnings.of(params, gather.gather(params))
 
 
-def uneven(build, seconds):
-    """One workload whose requests take the given time for each token after the first."""
-    requests = [RequestReading(token_s=[0.1, 0.1 + second]) for second in seconds]
-    return build.workload().model_copy(update={"output_tokens": 2, "requests": requests})
+def with_speed(build, name, **changes):
+    made = build.evidence(name)
+    return replace(made, speed=made.speed.model_copy(update=changes))
+
+
+def uneven(build, ratios):
+    """A workload whose pairs of processes have these decode ratios."""
+    pairs = [
+        pair.model_copy(update={"process": process})
+        for process, ratio in enumerate(ratios)
+        for pair in build.pairs(build.request(tpot_s=0.05 / ratio), build.request(), processes=1)
+    ]
+    return build.workload(pairs=pairs)
 
 
 def test_a_baseline_at_the_floor_or_the_ceiling_is_told(project, build):
-    assert any("fails nearly every item" in text for text in warnings(project, build.evidence("fp16", [0] * 40)))
-    assert any("passes nearly every item" in text for text in warnings(project, build.evidence("fp16", [1] * 40)))
-    assert not any("nearly every" in text for text in warnings(project, build.evidence("fp16", [1, 0] * 20)))
+    assert any("fails nearly every item" in text for text in told(project, build.evidence("fp16", [0] * 40)))
+    assert any("passes nearly every item" in text for text in told(project, build.evidence("fp16", [1] * 40)))
+    assert not any("nearly every" in text for text in told(project, build.evidence("fp16", [1, 0] * 20)))
 
 
-def test_unsteady_speed_is_told_with_its_spread(project, build):
-    # Rates 10, 10, 10, 20, 20 tokens/s: P25 10, P50 10, P75 20, so the middle half spreads over 100 % of the median.
-    noisy = replace(build.evidence("fp16"), speed=build.speed("fp16", [uneven(build, [0.1, 0.1, 0.1, 0.05, 0.05])]))
-    [text] = [text for text in warnings(project, noisy) if "unsteady" in text]
-    assert "The speed of fp16 was unsteady" in text
-    assert "100 %" in text
-    steady = replace(noisy, speed=build.speed("fp16", [uneven(build, [0.1, 0.101, 0.1, 0.099, 0.1])]))
-    assert not any("unsteady" in text for text in warnings(project, steady))
+def test_speed_ups_that_are_less_precise_than_asked_are_told_together(project, build):
+    # Over three processes at -10 %, 0, +10 % of 1.2; the baseline and int4 have intervals of the least spread, ± 2.8 %.
+    noisy = with_speed(build, "int8", workloads=[uneven(build, [1.08, 1.2, 1.32])])
+    [text] = [t for t in told(project, build.evidence("fp16"), noisy, build.evidence("int4")) if "asked for" in t]
+    assert text.startswith("Speed-ups known less well than the ± 3 % asked for, when the measurement ended: int8 (± ")
+    assert "fp16 (" not in text
+    assert "int4 (" not in text
+    assert text.endswith("Gates on the speed-up and the ranking by speed use the intervals.")
+    assert not any("asked for" in t for t in told(project, build.evidence("fp16"), build.evidence("int4")))
+
+
+def test_a_noise_floor_without_1_is_told(project, build):
+    biased = with_speed(build, "fp16", workloads=[build.workload(tpot_s=0.05 / 1.1)])
+    [text] = [text for text in told(project, biased) if "favours" in text]
+    assert text.startswith("The baseline against itself is 1.10× (1.07 to 1.13), an interval without 1")
+    # The same interval of another variant is a speed-up.
+    other = with_speed(build, "int8", workloads=[build.workload(tpot_s=0.05 / 1.1)])
+    assert not any("favours" in text for text in told(project, build.evidence("fp16"), other))
+
+
+def test_an_invalid_record_is_told_with_its_reason(project, build):
+    swapped = build.process(1, Side.BASELINE, swap_bytes=known(3 * 2**20))
+    speed = build.speed("int8")
+    ours = replace(build.evidence("int8"), speed=speed.model_copy(update={"processes": [*speed.processes, swapped]}))
+    assert "The times and speed-ups of int8 are INVALID: 3.00 MiB of the worker were in swap." in told(
+        project, build.evidence("fp16"), ours
+    )
+
+
+def test_record_files_that_are_not_named_are_told(project, build):
+    params = project.write(build.evidence("fp16"), build.evidence("int8"))
+    project.raw["variants"].pop("int8")
+    params = project.write(build.evidence("fp16"))
+    [text] = [text for text in warnings.of(params, gather.gather(params)) if "left out" in text]
+    assert text.startswith("4 record files that params.yaml does not name were left out, such as reports/quality/int8/")

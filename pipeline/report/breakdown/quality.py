@@ -1,4 +1,4 @@
-"""The parts of the report below the table: speed by workload, quality by category, items that were lost."""
+"""Quality by category, and the items that were lost."""
 
 from __future__ import annotations
 
@@ -6,45 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.records import FinishReason, Interval, ItemResult, Status
 from pipeline.report import cells
 from pipeline.report.cells import Cell
 
-SPEED: tuple[tuple[str, Metric], ...] = (
-    ("ttft_s_p50", BY_NAME["ttft_s_p50"]),
-    ("ttft_s_p95", BY_NAME["ttft_s_p95"]),
-    ("tpot_s_p50", BY_NAME["tpot_s_p50"]),
-    ("tpot_s_p95", BY_NAME["tpot_s_p95"]),
-    ("decode_tokens_per_s", BY_NAME["decode_tokens_per_s"]),
-    ("prefill_tokens_per_s", BY_NAME["prefill_tokens_per_s"]),
-    ("end_to_end_tokens_per_s", BY_NAME["end_to_end_tokens_per_s"]),
-)
-"""Statistic of a workload, and the metric that says how it is shown."""
-
 SHOWN_LOST_ITEMS = 20
-
-
-@dataclass(frozen=True)
-class SpeedLine:
-    workload: str
-    variant: str
-    cells: tuple[Cell, ...]
-    """In the order of `SPEED`."""
-
-
-def speed(variants: Sequence[VariantEvidence], workloads: Sequence[str]) -> list[SpeedLine]:
-    """Every variant on every workload; never averaged over workloads."""
-    return [SpeedLine(name, e.variant, _speed_cells(e, name)) for name in workloads for e in variants]
-
-
-def _speed_cells(evidence: VariantEvidence, workload: str) -> tuple[Cell, ...]:
-    found = evidence.workloads.get(workload)
-    if found is None:
-        reason = evidence.speed.reason or f"the benchmark has no workload {workload!r}"
-        return tuple(Cell(cells.DASH, reason=reason) for _ in SPEED)
-    return tuple(cells.reading(metric, getattr(found, name)) for name, metric in SPEED)
 
 
 @dataclass(frozen=True)

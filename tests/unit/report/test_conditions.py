@@ -1,0 +1,124 @@
+"""The conditions in words, and the hashes that tell whether records are still current."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+
+from pipeline.params import Params
+from pipeline.readings import Alternation
+from pipeline.report import conditions, gather
+
+
+def described(project, *evidence) -> dict[str, dict[str, str]]:
+    params = project.write(*evidence)
+    return {s.title: dict(s.lines) for s in conditions.describe(params, gather.gather(params))}
+
+
+def test_runtime_and_kernels(project, build):
+    engine = build.engine(
+        kernels={"Linear8bitLt": 210},
+        fallback_kernels={"Linear8bitLt": "turns int8 to float32"},
+        settings={"cores": "0, 1", "waiting": "passive", "allocator": "retain"},
+    )
+    fp16 = replace(build.evidence("fp16"), speed=build.speed("fp16", engine=engine))
+    found = described(project, fp16)["Engine"]
+    assert {key: found[key] for key in ("Threads", "Cores", "Waiting", "Allocator")} == {
+        "Threads": "2",
+        "Cores": "0, 1",
+        "Waiting": "passive",
+        "Allocator": "retain",
+    }
+    assert found["Kernels of fp16"] == (
+        "Linear8bitLt × 210; kernel not native here: speed not representative (Linear8bitLt turns int8 to float32)"
+    )
+
+
+def test_workloads_say_what_is_asked_and_how_often(project, build):
+    project.raw["benchmark"]["workloads"]["code"] = {
+        "text": "workloads/b.txt",
+        "prompt_tokens": 256,
+        "output_tokens": 16,
+        "concurrency": 4,
+        "pairs": 1,
+    }
+    project.raw["benchmark"]["sweep"]["concurrency"] = [1, 2, 4]
+    assert described(project, build.evidence("fp16"))["Workloads"] == {
+        "instruction": "200 prompt tokens, 32 output tokens, 1 stream, 7 pairs in each pair of processes; stands in "
+        "the table and decides",
+        "code": "256 prompt tokens, 16 output tokens, 4 streams, 1 pair in each pair of processes",
+        "Sweep": "instruction at 1, 2, 4 streams",
+    }
+
+
+def test_how_each_variant_was_measured(project, build):
+    blocks = build.speed("int8", alternation=Alternation.BLOCKS, alternation_reason="3.2 GiB needed")
+    found = described(
+        project,
+        build.evidence("fp16"),
+        replace(build.evidence("int8"), speed=blocks),
+        build.failed("int4"),
+    )["Speed"]
+    assert found["Pairs of processes"] == (
+        "at least 3, then more on instruction until its speed-up is known to ± 3.0 % or 60 s are spent"
+    )
+    assert found["fp16"] == (
+        "both models stayed loaded and took turns request by request; 3 pairs of processes measured to the end, "
+        "60.0 s in all"
+    )
+    assert found["int8"].startswith("one model was loaded at a time, in blocks: 3.2 GiB needed; 3 pairs of processes")
+    assert found["int4"] == "not measured"
+
+
+def test_what_is_served(project, build):
+    found = described(project, build.evidence("fp16"))["Serving"]
+    assert found["Objective"] == "TTFT ≤ 500 ms and TPOT ≤ 100 ms"
+    assert (found["Memory"], found["Price"]) == ("4 GiB", "0.360 USD per hour")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "part"),
+    [
+        (("benchmark", "pairing", "processes"), 4, "benchmark.pairing"),
+        (("benchmark", "pairing", "half_width"), 0.01, "benchmark.pairing"),
+        (("benchmark", "sweep", "concurrency"), [1, 2], "benchmark.sweep"),
+        (("benchmark", "workloads", "instruction", "pairs"), 8, "benchmark.workloads"),
+        (("runtime", "allocator"), "default", "runtime"),
+        (("decision", "workload"), "other", "decision.workload"),
+        (("baseline",), "int8", "baseline"),
+    ],
+)
+def test_hashes_follow_what_is_measured(project, build, path, value, part):
+    before = project.write(build.evidence("fp16"))
+    raw = copy.deepcopy(project.raw)
+    inner = raw
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    after = Params.model_validate(raw)
+    old, new = conditions.params_sha256(before), conditions.params_sha256(after)
+    assert [name for name in old if old[name] != new[name]] == [part]
+    gathered = gather.gather(before)
+    assert conditions.sha256(before, gathered) != conditions.sha256(after, gathered)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("serving", "memory_gib", 8.0),
+        ("serving", "price_per_hour", 1.0),
+        ("serving", "max_spread", 0.5),
+        ("benchmark", "timeout_s", 9),
+        ("decision", "tie", 0.2),
+    ],
+)
+def test_what_is_only_read_or_decided_changes_no_hash(project, build, section, key, value):
+    before = project.write(build.evidence("fp16"))
+    raw = copy.deepcopy(project.raw)
+    raw[section][key] = value
+    after = Params.model_validate(raw)
+    assert conditions.params_sha256(before) == conditions.params_sha256(after)
+    gathered = gather.gather(before)
+    assert conditions.sha256(before, gathered) == conditions.sha256(after, gathered)

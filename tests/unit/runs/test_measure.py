@@ -1,0 +1,263 @@
+"""The measuring process's side of the conversation, in this process with an engine that is none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
+
+import pytest
+
+from pipeline.engines import transformers as engine
+from pipeline.errors import UserError
+from pipeline.probes import contention, device, limits, placement, process
+from pipeline.readings import DeviceLimits, FailureKind, KvCache, RequestReading
+from pipeline.records import EngineInfo, known, missing
+from pipeline.residents import (
+    Answer,
+    CacheMeasured,
+    Finish,
+    Finished,
+    LimitsMeasured,
+    Load,
+    Loaded,
+    MeasureCache,
+    MeasureLimits,
+    Message,
+    Turn,
+    TurnTaken,
+)
+from pipeline.runs import measure
+
+TURN = Turn(prompts=[[1, 2, 3]], output_tokens=2, prefill=True)
+
+
+class Session:
+    """Does as told; counts what was asked."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.prefills = 0
+        self.raises: Exception | None = None
+
+    def info(self) -> EngineInfo:
+        return EngineInfo(
+            name="fake", packages={}, device="cpu", device_name="", compute_dtype="float32", threads=1, kernels={},
+            attention="",
+        )  # fmt: skip
+
+    def weight_bytes(self) -> int:
+        return 11
+
+    def decode_weight_bytes(self) -> int:
+        return 7
+
+    def misplaced(self) -> list[str]:
+        return ["a.weight"]
+
+    def answer(self, prompts: Sequence[Sequence[int]], output_tokens: int) -> RequestReading:
+        self.answers += 1
+        if self.raises:
+            raise self.raises
+        return RequestReading(token_s=[0.1, 0.2])
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> float:
+        self.prefills += 1
+        return 0.05
+
+    def kv_cache(self, prompt: Sequence[int]) -> KvCache:
+        return KvCache(
+            layers=1, kv_heads=1, head_dim=1, bytes_per_element=2, measured_tokens=len(prompt), measured_bytes=12
+        )
+
+
+def load(on: str = "cpu", **changes: Any) -> Load:
+    fields: dict[str, Any] = {
+        "variant": "one",
+        "engine": "transformers",
+        "device": on,
+        "compute_dtype": {"cpu": "float32", "cuda": "float16"},
+        "threads": 1,
+        "cores": None,
+        "settings": {"waiting": "default"},
+        "seed": 0,
+        "ours": [5, 6],
+    }
+    return Load(**(fields | changes))
+
+
+class Talk:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def __call__(self, message: Message) -> Answer:
+        self.connection.send_bytes(message.model_dump_json().encode())
+        assert self.connection.poll(30)
+        return Answer.model_validate_json(self.connection.recv_bytes())
+
+    def done(self, message: Message, expected: type[Any]) -> Any:
+        answer = self(message)
+        assert answer.refused is None
+        assert answer.mistake is None
+        return expected.model_validate(answer.done)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    made = Session()
+    monkeypatch.setattr(engine, "load", lambda artifact, options: made)
+    monkeypatch.setattr(device, "seed", lambda value: None)
+    return made
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    ours, theirs = Pipe()
+    thread = threading.Thread(target=measure.serve, args=(theirs,))
+    thread.start()
+    yield Talk(ours)
+    ours.close()
+    thread.join(10)
+    assert not thread.is_alive(), "it ends when its starter closes the pipe"
+
+
+def test_loading_tells_engine_settings_and_what_is_misplaced(session: Session, talk: Talk) -> None:
+    loaded = talk.done(load(), Loaded)
+    assert loaded.engine.settings == {"waiting": "default"}
+    assert loaded.misplaced == ["a.weight"]
+    assert loaded.decode_weight_bytes == 7
+    assert loaded.load_s >= 0
+
+
+def test_a_turn_times_the_prefill_only_when_asked(session: Session, talk: Talk) -> None:
+    talk.done(load(), Loaded)
+    assert talk.done(TURN, TurnTaken).reading.prefill_s == 0.05
+    assert talk.done(TURN.model_copy(update={"prefill": False}), TurnTaken).reading.prefill_s is None
+    assert (session.answers, session.prefills) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (MemoryError("no room"), FailureKind.OUT_OF_MEMORY),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), FailureKind.OUT_OF_MEMORY),
+        (ValueError("bad shape\nsecond line"), FailureKind.ERROR),
+    ],
+)
+def test_an_error_refuses_the_turn_and_the_worker_goes_on(
+    session: Session, talk: Talk, error: Exception, kind: FailureKind
+) -> None:
+    talk.done(load(), Loaded)
+    session.raises = error
+    refused = talk(TURN).refused
+    assert refused is not None
+    assert refused.failure is kind
+    assert refused.reason.startswith(type(error).__name__)
+    assert "\n" not in refused.reason
+    session.raises = None
+    assert talk.done(TURN, TurnTaken).reading.token_s == [0.1, 0.2]
+
+
+def test_a_mistake_of_the_user_is_told_as_one(session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pin(cores: placement.Cores) -> None:
+        raise UserError("runtime.cores: no such core")
+
+    monkeypatch.setattr(placement, "pin", pin)
+    mistake = talk(load(cores=[9])).mistake
+    assert mistake is not None
+    assert mistake.problems == ["runtime.cores: no such core"]
+
+
+def test_memory_and_company_are_the_largest_of_all_turns(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def each(values: list[Any]) -> Callable[..., Any]:
+        left = iter(values)
+        return lambda *_: next(left)
+
+    monkeypatch.setattr(contention, "cpu_throttle_count", each([known(4), known(5), known(5), known(5)]))
+    talk.done(load(), Loaded)
+    monkeypatch.setattr(process, "peak_bytes", each([known(100), known(300), known(200)]))
+    monkeypatch.setattr(process, "swapped_bytes", each([known(0), known(9), known(0)]))
+    peaks = [talk.done(TURN, TurnTaken).peak_bytes.value for _ in range(3)]
+    finished = talk.done(Finish(), Finished)
+    assert peaks == [100, 300, 200]
+    assert finished.memory.process_run_peak_bytes.value == 300
+    assert finished.memory.weight_bytes.value == 11
+    assert finished.memory.allocator_peak_bytes.reason == "the model runs on the CPU"
+    assert finished.swap_bytes.value == 9
+    assert finished.foreign_gpu_processes.reason == "the model runs on the CPU"
+    assert finished.throttled_share.value == pytest.approx(1 / 3), "the count rose in one of three turns"
+
+
+def test_a_system_that_does_not_tell_of_throttling_leaves_it_unknown(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contention, "cpu_throttle_count", lambda: missing("not told"))
+    talk.done(load(), Loaded)
+    monkeypatch.setattr(contention, "cpu_throttle_count", lambda: known(5))
+    talk.done(TURN, TurnTaken)
+    assert talk.done(Finish(), Finished).throttled_share.reason == "not told"
+
+
+def test_waiting_for_a_message_is_what_counts_as_idle(session: Session, talk: Talk) -> None:
+    talk.done(load(), Loaded)
+    for _ in range(3):
+        threading.Event().wait(0.1)
+        talk.done(TURN, TurnTaken)
+    share = talk.done(Finish(), Finished).idle_cpu_share.value
+    assert share is not None
+    # Only this thread's waits are counted as wall time; the whole process's CPU time is, so other threads show.
+    assert 0 <= share < 1
+
+
+def test_without_a_turn_there_is_nothing_to_tell(session: Session, talk: Talk) -> None:
+    talk.done(load(), Loaded)
+    finished = talk.done(Finish(), Finished)
+    assert finished.swap_bytes.reason == "no turn was taken"
+    assert finished.throttled_share.reason == "no turn was taken"
+
+
+def test_cache_and_limits_are_measured_on_request(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = DeviceLimits(bytes_per_s={"copy": 5.0}, array_bytes=8, flops_per_s=missing("x"))
+    asked: list[tuple[str, str]] = []
+
+    def probe(on: str, dtype: str) -> DeviceLimits:
+        asked.append((on, dtype))
+        return found
+
+    monkeypatch.setattr(limits, "measure", probe)
+    talk.done(load(), Loaded)
+    assert talk.done(MeasureCache(prompt=[1, 2, 3]), CacheMeasured).cache.measured_tokens == 3
+    assert talk.done(MeasureLimits(), LimitsMeasured).limits == found
+    assert asked == [("cpu", "float32")]
+
+
+def test_on_cuda_the_peak_is_what_the_allocator_reserved_and_company_is_asked_for_with_our_processes(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours: list[Any] = []
+
+    def foreign(on: str, pids: Any) -> Any:
+        ours.append((on, list(pids)))
+        return known(1)
+
+    monkeypatch.setattr(device, "resolve", lambda wanted: "cuda")
+    monkeypatch.setattr(device, "reset_peak", lambda on: True)
+    monkeypatch.setattr(device, "allocator_peak_bytes", lambda on: known(50))
+    monkeypatch.setattr(device, "allocator_reserved_peak_bytes", lambda on: known(70))
+    monkeypatch.setattr(device, "nvml_process_bytes", lambda on: known(90))
+    monkeypatch.setattr(contention, "foreign_gpu_processes", foreign)
+    monkeypatch.setattr(contention, "throttled", lambda on: known(1.0))
+    talk.done(load(), Loaded)
+    assert talk.done(TURN, TurnTaken).peak_bytes.value == 70
+    finished = talk.done(Finish(), Finished)
+    memory = finished.memory
+    assert (memory.allocator_peak_bytes.value, memory.allocator_reserved_peak_bytes.value) == (50, 70)
+    assert memory.nvml_process_bytes.value == 90
+    assert finished.foreign_gpu_processes.value == 1
+    assert finished.throttled_share.value == 1
+    assert ours == [("cuda", [5, 6])]
