@@ -31,9 +31,10 @@ from pipeline.metrics import latency, pairing
 from pipeline.params import Params
 from pipeline.readings import Alternation, Side
 
-PAIRS = 8
+PAIRS = 5
 OUTPUT_TOKENS = 16
 BUDGET_S = 45.0
+NAIVE_TRIALS = 10
 
 
 def main() -> None:
@@ -48,7 +49,7 @@ def main() -> None:
     if asked.only != "quiet":
         with bursts():
             found |= series("bursts", settings, asked.trials)
-            found["naive_bursts_error"] = naive(settings, asked.trials)
+            found["naive_bursts_error"] = naive(settings, min(asked.trials, NAIVE_TRIALS))
     names = [f"{condition}_{what}" for condition in ("quiet", "bursts") for what in ("ratio", "half_width", "covered")]
     print(json.dumps({name: found.get(name) for name in [*names, "naive_bursts_error"]}))
 
