@@ -10,7 +10,7 @@ from random import Random
 
 from pipeline import records, store
 from pipeline.alternation import Findings, ProcessPair, Setting
-from pipeline.levels import Level, plan
+from pipeline.levels import Level, Sweep, plan
 from pipeline.metrics import pairing
 from pipeline.metrics.pairing import Speedup
 from pipeline.params import Params
@@ -59,7 +59,7 @@ def level(settings: Params, output_tokens: int, pairs: int) -> Level:
     prompts = records.load(store.WORKLOAD_PROMPTS, WorkloadPrompts).workloads
     wanted = next(prompt for prompt in prompts if prompt.workload == settings.decision.workload)
     changed = wanted.model_copy(update={"output_tokens": output_tokens, "pairs": pairs})
-    [found] = plan([changed], wanted.workload, [])
+    [found] = plan([changed], wanted.workload, Sweep(workload=wanted.workload, concurrency=[], pairs=1))
     return replace(found, prefill=False)
 
 

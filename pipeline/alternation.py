@@ -1,8 +1,8 @@
 """Variant and baseline taking turns in one pair of fresh processes, from loading to the last turn.
 
 Every level is first tried once by each side, from small to large, which warms up and tells the memory that this size
-takes. Then the turns that count go round all levels, so that drift of the machine meets them alike. The order of the
-two sides is drawn at random for each pair of turns.
+takes. Then the turns that count go round all levels, so that drift of the machine meets them alike. Which side loads
+first is drawn at random for each pair of processes, and which one answers first for each pair of turns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pipeline.residents import (
 )
 
 TRIES = 2
-"""A level that failed this often is given up, so that the others can go on; one that did not fit, at once."""
+"""The deciding level is given up when it failed this often, any other at its first failure: the rest goes on."""
 
 Key = tuple[str, int]
 
@@ -84,13 +84,21 @@ class Findings:
     cache: KvCache | None = None
     limits: DeviceLimits | None = None
 
-    def given_up(self, side: Side, level: Level) -> bool:
-        kinds = [f.kind for f in self.failures if f.side is side and (f.workload, f.concurrency) == level.key]
-        tries = [kind for kind in kinds if kind is not FailureKind.SKIPPED]
-        return FailureKind.OUT_OF_MEMORY in tries or len(tries) >= TRIES
+    first_try: int = 0
+    """Failures in earlier pairs of processes do not count: both models were loaded then, now one at a time is."""
 
-    def load_failures(self, side: Side) -> list[Failure]:
-        return [f for f in self.failures if f.side is side and f.step == "load"]
+    def given_up(self, side: Side, level: Level) -> bool:
+        """Whether this size is not tried again: it failed, did not fit, or smaller ones of its workload did so."""
+        tries = [f for f in self.failures if f.side is side and f.workload == level.workload]
+        tries = [f for f in tries if f.process >= self.first_try and f.kind is not FailureKind.SKIPPED]
+        own = [f.kind for f in tries if f.concurrency == level.concurrency]
+        smaller = [f.kind for f in tries if f.concurrency and f.concurrency < level.concurrency]
+        enough = len(own) >= (TRIES if level.deciding else 1) or len(smaller) >= TRIES
+        return enough or FailureKind.OUT_OF_MEMORY in (*own, *smaller)
+
+    def load_failures(self, side: Side, process: int) -> list[Failure]:
+        """Why this side did not load in this pair of processes."""
+        return [f for f in self.failures if (f.side, f.step, f.process) == (side, "load", process)]
 
 
 class WorkerLostError(Exception):
@@ -106,7 +114,9 @@ class ProcessPair:
         self._findings = findings
         self._taken: dict[tuple[Key, int], dict[Side, RequestReading]] = {}
         """By level and turn; the sides stand in the order in which they took it."""
-        self._spent_s: dict[Key, float] = {}
+        self._gone: set[Side] = set()
+        self._alternation = Alternation.RESIDENT
+        self._spent_s: dict[tuple[Side, Key], float] = {}
 
     def measure(self, levels: Sequence[Level], alternation: Alternation, *, probe: bool) -> bool:
         """Measure the levels, given from small to large; true when the processes lived to the end.
@@ -114,11 +124,12 @@ class ProcessPair:
         Raises:
             UserError: a worker found a mistake that the user must mend.
         """
-        together = alternation is not Alternation.BLOCKS
-        blocks = [tuple(self._setting.loads)] if together else [(side,) for side in self._order(self._setting.loads)]
+        self._alternation = alternation
+        sides = self._order(self._setting.loads)
+        blocks = [(side,) for side in sides] if alternation is Alternation.BLOCKS else [tuple(sides)]
         try:
-            for sides in blocks:
-                self._block(sides, levels, probe=probe)
+            for block in blocks:
+                self._block(block, levels, probe=probe)
         except WorkerLostError:
             return False
         finally:
@@ -133,16 +144,20 @@ class ProcessPair:
                 stack.callback(workers[side].close)
             self._load(workers)
             peaks: dict[Side, list[LevelPeak]] = {side: [] for side in sides}
-            for level in levels:
-                for side, taken in self._turns(workers, level, counts=False):
-                    peaks[side].append(_peak(level, taken))
-            for level, turn in _rounds(levels):
-                for side, taken in self._turns(workers, level, counts=True):
-                    self._taken.setdefault((level.key, turn), {})[side] = taken.reading
-            if probe and Side.VARIANT in workers:
-                self._probe(workers[Side.VARIANT], levels[0])
-            for side, worker in workers.items():
-                self._finish(worker, side, peaks[side])
+            try:
+                for level in levels:
+                    for side, taken in self._turns(workers, level, counts=False):
+                        peaks[side].append(_peak(level, taken))
+                for level, turn in _rounds(levels):
+                    for side, taken in self._turns(workers, level, counts=True):
+                        self._taken.setdefault((level.key, turn), {})[side] = taken.reading
+                if probe and Side.VARIANT in workers:
+                    self._probe(workers[Side.VARIANT], levels[0])
+            finally:
+                # What the one that is left has seen counts for the turns that are kept.
+                lived = [self._finish(worker, side, peaks[side]) for side, worker in workers.items()]
+            if not all(lived):
+                raise WorkerLostError
 
     def _order(self, sides: Mapping[Side, object]) -> list[Side]:
         drawn = list(sides)
@@ -174,7 +189,7 @@ class ProcessPair:
                 yield side, taken
 
     def _take(self, worker: Worker, side: Side, level: Level, counts: bool) -> TurnTaken | None:
-        limit, spent = self._setting.workload_timeout_s, self._spent_s.get(level.key, 0.0)
+        limit, spent = self._setting.workload_timeout_s, self._spent_s.get((side, level.key), 0.0)
         start = time.monotonic()
         try:
             if spent > limit:
@@ -183,38 +198,49 @@ class ProcessPair:
         except TurnError as error:
             self._fail(error, side, step="request", workload=level.workload, concurrency=level.concurrency)
             if not error.worker_lives:
+                self._gone.add(side)
                 raise WorkerLostError from error
             return None
         finally:
-            self._spent_s[level.key] = spent + time.monotonic() - start
+            self._spent_s[side, level.key] = spent + time.monotonic() - start
 
     def _probe(self, worker: Worker, smallest: Level) -> None:
         """What the cache takes and what the device can do; without them a few derived numbers are missing."""
+        cache = self._ask_probe(worker, MeasureCache(prompt=list(smallest.prompt)), CacheMeasured)
+        limits = self._ask_probe(worker, MeasureLimits(), LimitsMeasured)
+        self._findings.cache = cache.cache if cache else None
+        self._findings.limits = limits.limits if limits else None
+
+    def _ask_probe(self, worker: Worker, message: Message, expected: type[Reply]) -> Reply | None:
         try:
-            cache = MeasureCache(prompt=list(smallest.prompt))
-            self._findings.cache = worker.ask(cache, CacheMeasured, self._setting.request_timeout_s).cache
-            limits = worker.ask(MeasureLimits(), LimitsMeasured, self._setting.request_timeout_s)
-            self._findings.limits = limits.limits
+            return worker.ask(message, expected, self._setting.request_timeout_s)
         except TurnError as error:
             self._fail(error, Side.VARIANT, step="probe")
             if not error.worker_lives:
+                self._gone.add(Side.VARIANT)
                 raise WorkerLostError from error
+            return None
 
-    def _finish(self, worker: Worker, side: Side, peaks: list[LevelPeak]) -> None:
+    def _finish(self, worker: Worker, side: Side, peaks: list[LevelPeak]) -> bool:
+        """Keep what the process has seen; false when it is gone."""
+        if side in self._gone:
+            return False
         try:
             seen = worker.ask(Finish(), Finished, self._setting.request_timeout_s)
         except TurnError as error:
             self._fail(error, side, step="finish")
-            raise WorkerLostError from error
+            return False
         self._findings.processes.append(
             ProcessReading(
                 process=self._number,
                 side=side,
+                alternation=self._alternation,
                 load_s=self._findings.loaded[side].load_s,
                 peaks=peaks,
                 **{name: getattr(seen, name) for name in Finished.model_fields},
             )
         )
+        return True
 
     def _fail(self, error: TurnError, side: Side, **where: Any) -> None:
         failure = Failure(process=self._number, side=side, kind=error.kind, reason=error.reason, **where)

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pydantic import BaseModel, ConfigDict
+
 from pipeline.records import WorkloadPrompt
 from pipeline.residents import Turn
 
-SWEEP_PAIRS = 1
-"""Turns of each side in each pair of processes at the levels of the sweep."""
+
+class Sweep(BaseModel):
+    """One workload at several concurrencies."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workload: str
+    concurrency: list[int]
+    pairs: int
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,8 @@ class Level:
     """Turns of each side in each pair of processes."""
     prefill: bool
     """Time the forward pass over the prompt alone as well."""
+    deciding: bool = False
+    """The one whose speed-up is measured to precision."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -48,10 +59,10 @@ class Level:
         )
 
 
-def plan(prompts: Sequence[WorkloadPrompt], sweep_workload: str, sweep: Sequence[int]) -> list[Level]:
+def plan(prompts: Sequence[WorkloadPrompt], deciding: str, sweep: Sweep) -> list[Level]:
     """All levels, from small to large. A level of the sweep that is a workload's own is not measured twice."""
-    levels = {
-        (prompt.workload, prompt.concurrency): Level(
+    own = [
+        Level(
             workload=prompt.workload,
             concurrency=prompt.concurrency,
             prompt=tuple(prompt.token_ids),
@@ -59,11 +70,14 @@ def plan(prompts: Sequence[WorkloadPrompt], sweep_workload: str, sweep: Sequence
             output_tokens=prompt.output_tokens,
             pairs=prompt.pairs,
             prefill=True,
+            deciding=prompt.workload == deciding,
         )
         for prompt in prompts
-    }
-    swept = next(level for level in levels.values() if level.workload == sweep_workload)
-    for concurrency in sweep:
-        level = replace(swept, concurrency=concurrency, pairs=SWEEP_PAIRS, prefill=False)
-        levels.setdefault(level.key, level)
+    ]
+    levels = {level.key: level for level in own}
+    for level in own if sweep.concurrency else ():
+        if level.workload == sweep.workload:
+            for concurrency in sweep.concurrency:
+                swept = replace(level, concurrency=concurrency, pairs=sweep.pairs, prefill=False, deciding=False)
+                levels.setdefault(swept.key, swept)
     return sorted(levels.values(), key=lambda level: level.tokens)

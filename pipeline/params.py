@@ -74,11 +74,13 @@ class Workload(Section):
 
 
 class Sweep(Section):
-    """One workload at several concurrencies, one turn each in each pair of processes."""
+    """One workload at several concurrencies."""
 
     workload: str
     concurrency: list[Annotated[int, Field(ge=1)]]
     """Empty where no sweep is wanted."""
+    pairs: int = Field(ge=1)
+    """Turns of each side in each pair of processes."""
 
 
 class Pairing(Section):
@@ -94,9 +96,10 @@ class Pairing(Section):
     """…or this much time is spent on one variant."""
     alternation: Literal["auto", "resident", "blocks"]
     """`auto`: both models stay loaded where memory allows, else one is loaded at a time."""
+    load_timeout_s: int = Field(ge=1)
     request_timeout_s: int = Field(ge=1)
     workload_timeout_s: int = Field(ge=1)
-    """For all turns of one workload in one pair of processes; those left are skipped and counted as failures."""
+    """For one side's turns of one workload at one concurrency in one process; those left are counted as skipped."""
 
 
 class Benchmark(Section):
@@ -257,12 +260,22 @@ def _engine_problems(place: str, engine: str, quantizer: Any) -> Iterator[str]:
 
 
 def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:
-    """Bounds that cannot be meant: points or per cent for a share, a multiple of what is 0 or 1 by definition."""
+    """Bounds that cannot be meant.
+
+    Points or per cent for a share, a multiple of what is 0 or 1 by definition, and a multiple of what was measured at
+    another time though it was compared turn by turn as well.
+    """
     metric = catalogue.BY_NAME.get(str(gate.get("metric")))
     if metric is None:
         return
     if gate.get("relative") is True and metric.versus_baseline:
         yield f"{place}.relative: {metric.name} is relative to the baseline already; give the bound itself"
+    if gate.get("relative") is True and metric.paired:
+        better = "higher" if catalogue.BY_NAME[metric.paired].higher_is_better else "lower"
+        yield (
+            f"{place}.relative: two values of {metric.name} are not measured at the same time, so their ratio has no "
+            f"interval; give a bound on {metric.paired} instead, which is measured turn by turn ({better} is better)"
+        )
     for key in ("at_least", "at_most"):
         bound = gate.get(key)
         if metric.unit == "share" and isinstance(bound, int | float) and not gate.get("relative") and abs(bound) > 1:

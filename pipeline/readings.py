@@ -47,6 +47,8 @@ class Stop(StrEnum):
     """The interval of the speed-up was narrow enough."""
     BUDGET = "budget"
     """The time in params.yaml was spent."""
+    TIME_LIMIT = "time limit"
+    """The time for the whole stage was nearly over."""
     NO_PAIRS = "no pairs"
     """There was nothing to pair: no baseline, or it did not answer."""
 
@@ -130,6 +132,7 @@ class ProcessReading(Record):
 
     process: int
     side: Side
+    alternation: Alternation
     load_s: float
     peaks: list[LevelPeak]
     memory: MemoryReadings
@@ -174,7 +177,9 @@ class SpeedRecord(Outcome):
     engine: EngineInfo | None = None
     environment_sha256: Sha256 | None = None
     seed: int | None = None
+    baseline_engine: EngineInfo | None = None
     alternation: Alternation | None = None
+    """Of the deciding workload; each process says its own."""
     alternation_reason: str | None = None
     """Why it was not `resident`."""
     stop: Stop | None = None

@@ -137,6 +137,8 @@ class QuantizeRecord(Outcome):
     weight_bytes: int | None = None
     bits_per_weight: float | None = None
     calibration: CalibrationUse | None = None
+    worker: dict[str, str] = {}
+    """How the process was set up: threads, cores, waiting, allocator."""
     wall_s: float
     peak_process_bytes: Reading
 

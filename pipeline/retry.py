@@ -7,15 +7,17 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pipeline import records, store
+from pipeline import checkpoint, records, store
 from pipeline.errors import UserError, nearest
 from pipeline.params import Params
-from pipeline.readings import SpeedRecord
+from pipeline.readings import Alternation, SpeedRecord
 from pipeline.records import Outcome, QualityRecord, QuantizeRecord, Status
 
 
 def failed_stages(settings: Params, variants: Sequence[str]) -> list[str]:
     """DVC stage names of the first failed stages of each variant; the stages after them follow by themselves.
+
+    A speed record that is ok counts as failed where its measurement ended early, or had to do without the baseline.
 
     Args:
         settings: the project's params.
@@ -35,7 +37,7 @@ def _failed(variant: str, settings: Params) -> list[str]:
     if _is_failed(store.quantize_record(variant), QuantizeRecord):
         return [f"quantize@{variant}"]
     found = []
-    if _is_failed(store.speed_record(variant), SpeedRecord):
+    if _is_poorly_measured(store.speed_record(variant), settings.baseline):
         found.append(f"benchmark@{variant}")
     for eval_set in settings.eval_sets:
         if _is_failed(store.quality_record(variant, eval_set), QualityRecord):
@@ -45,6 +47,19 @@ def _failed(variant: str, settings: Params) -> list[str]:
 
 def _is_failed(path: Path, kind: type[Outcome]) -> bool:
     return path.exists() and records.load(path, kind).status is not Status.OK
+
+
+def _is_poorly_measured(path: Path, baseline: str) -> bool:
+    """Also where the record is ok but something failed on the way.
+
+    That is where too many pairs of processes were lost, so that measuring ended early, and where a baseline that there
+    is was not measured beside the variant, since it did not load.
+    """
+    if not path.exists():
+        return False
+    record = records.load(path, SpeedRecord)
+    alone = record.alternation is Alternation.ALONE and checkpoint.is_complete(store.artifact(baseline))
+    return record.status is not Status.OK or record.stop is None or alone
 
 
 def run(stages: Iterable[str]) -> int:

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from pipeline import processes, progress, store
 from pipeline.errors import UserError
+from pipeline.probes import placement
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 PLAIN_INTERVAL_S = 15.0
@@ -38,23 +39,30 @@ class Display(Protocol):
 
 
 def run(
-    name: str, job: BaseModel, *, title: str, log: Path, timeout_s: float, environment: Mapping[str, str]
+    name: str,
+    job: BaseModel,
+    *,
+    title: str,
+    log: Path,
+    timeout_s: float,
+    environment: Mapping[str, str],
+    cores: placement.Cores = None,
 ) -> dict[str, Any] | Failure:
-    """Run `pipeline.runs.<name>` on `job` in a fresh process.
+    """Run `pipeline.runs.<name>` on `job` in a fresh process, on these CPU cores only.
 
     Returns the record it made as JSON, or why there is none: an exception, a signal, or the timeout.
 
     Raises:
-        UserError: the worker found a mistake that the user must mend.
+        UserError: there are no such cores, or the worker found a mistake that the user must mend.
     """
+    placement.require(cores)
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="quantgate-job-") as folder:
         job_path, result_path = Path(folder, "job.json"), Path(folder, "result.json")
         store.write_text(job_path, job.model_dump_json())
         command = [sys.executable, "-m", "pipeline.worker", name, str(job_path), str(result_path)]
-        ending = _supervise(
-            command, title, log, timeout_s, {**os.environ, **processes.WORKER_ENVIRONMENT, **environment}
-        )
+        variables = {**os.environ, **processes.WORKER_ENVIRONMENT, **environment}
+        ending = _supervise(command, title, log, timeout_s, variables, cores)
         wall_s = time.monotonic() - start
         result: dict[str, Any] = store.read_json(result_path) if result_path.exists() else {"failed": ending}
     if "user_error" in result:
@@ -64,7 +72,14 @@ def run(
     return dict(result["record"])
 
 
-def _supervise(command: list[str], title: str, log: Path, timeout_s: float, environment: dict[str, str]) -> str:
+def _supervise(
+    command: list[str],
+    title: str,
+    log: Path,
+    timeout_s: float,
+    environment: dict[str, str],
+    cores: placement.Cores,
+) -> str:
     """Run to the end or the timeout; returns words on how it ended."""
     log.parent.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
@@ -77,6 +92,8 @@ def _supervise(command: list[str], title: str, log: Path, timeout_s: float, envi
         errors="replace",
         start_new_session=True,
     )
+    # Long before the worker starts threads of its own, which inherit it.
+    placement.pin(cores, process.pid)
     timed_out = threading.Event()
 
     def watch() -> None:

@@ -167,6 +167,7 @@ class Build:
                 allocator_reserved_peak_bytes=no_gpu,
                 nvml_process_bytes=no_gpu,
             ),
+            "alternation": Alternation.RESIDENT,
             "swap_bytes": known(0),
             "idle_cpu_share": known(0.001),
             "foreign_gpu_processes": no_gpu,
@@ -241,15 +242,17 @@ class Build:
         peak_bytes: int = 900 * MIB,
     ) -> VariantEvidence:
         """The baseline it was measured in alternation with has a TPOT of 50 ms."""
+        speed = self.speed(variant, [self.workload(tpot_s=tpot_s)], peak_bytes)
         return VariantEvidence(
             variant=variant,
             quantize=self.quantize(variant, weight_bytes),
-            speed=self.speed(variant, [self.workload(tpot_s=tpot_s)], peak_bytes),
+            speed=speed,
             quality=(self.scored(variant, self.items(scores)),),
             headline=HEADLINE,
             sweep_workload=HEADLINE,
             context_length=8192,
             serving=SERVING,
+            limits=(speed.limits,) if speed.limits else (),
             baseline=baseline,
         )
 

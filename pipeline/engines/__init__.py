@@ -4,7 +4,8 @@ Each module defines:
 
 - `FORMATS`: the artifact formats it loads.
 - `PACKAGES`: distributions whose versions decide the result; recorded with every reading.
-- `load(artifact, options) -> Session`: a model ready to answer, on the device asked for.
+- `load(artifact, options) -> Session`: a model ready to answer, on the device asked for. Whatever its kernels do once
+  at first use is done: what the session tells of itself is the same before and after answering.
 
 Engines take and give token ids; they never tokenize.
 """

@@ -85,7 +85,7 @@ FALLBACKS: Mapping[str, Mapping[str, Fallback]] = {
 
 
 def load(artifact: Path, options: EngineOptions) -> TransformersSession:
-    """Load a complete artifact onto one device.
+    """Load a complete artifact onto one device, settled: what the session tells of itself no longer changes.
 
     Sets torch's thread count for this process, as every worker process loads one model only.
     """
@@ -103,7 +103,12 @@ def load(artifact: Path, options: EngineOptions) -> TransformersSession:
         use_safetensors=True,
     )
     model.eval()
-    return TransformersSession(model, options)
+    session = TransformersSession(model, options)
+    if not session.misplaced():
+        # Some kernels pack their weights, or decide to go without, at the first pass: before it neither the bytes that
+        # decoding reads nor the fallbacks are known. A pass over parts on two devices would fail before they are named.
+        session.prefill([[0]])
+    return session
 
 
 class TransformersSession:
@@ -178,7 +183,8 @@ class TransformersSession:
 
         with torch.inference_mode():
             output = self._model(input_ids=self._batch([prompt]), use_cache=True, logits_to_keep=1)
-        cache = output.get("cache")
+        # transformers 5.24 calls it `cache`, earlier ones `past_key_values`.
+        cache = output.get("cache", output.get("past_key_values"))
         layers = getattr(cache, "layers", [])
         found = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
         tensors = [tensor for tensor in found if tensor is not None]
@@ -247,11 +253,11 @@ class TransformersSession:
     def _linears(self) -> Iterator[Any]:
         """The decoder's linear layers, of whatever class the format brought.
 
-        Found by their place: the leaves of the decoder blocks that hold a matrix or packed weights.
+        Found by their place and their input features: some hold their packed weights in a module of their own, so they
+        are not always leaves.
         """
         for name, module in self._model.named_modules():
-            is_leaf = not any(True for _ in module.children())
-            if ".layers." in name and is_leaf and hasattr(module, "in_features"):
+            if ".layers." in name and hasattr(module, "in_features"):
                 yield module
 
 

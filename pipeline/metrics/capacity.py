@@ -49,26 +49,17 @@ class MemoryModel:
     """Per token in flight: its keys and values, and the working memory of its stream."""
     largest_tokens: int
     """The largest size that was measured."""
-
-    def peak_bytes(self, tokens: int) -> float:
-        return self.fixed_bytes + self.slope_bytes * tokens
+    cuda_context_bytes: float = 0.0
+    """What the process takes besides, which no peak of the allocator holds; 0 where it is not known, and on a CPU."""
 
     def tokens(self, memory_bytes: float) -> int:
         """Tokens in flight that fit; 0 when not even the model does."""
-        return max(0, math.floor((memory_bytes - self.fixed_bytes) / self.slope_bytes))
+        room = memory_bytes - self.cuda_context_bytes - self.fixed_bytes
+        return max(0, math.floor(room / self.slope_bytes))
 
     def largest_context(self, users: int, memory_bytes: float, context_length: int) -> int:
         """Prompt and output tokens that each of so many users can have at once, at most the model's own context."""
         return min(self.tokens(memory_bytes) // users, context_length)
-
-    def most_users(self, context: int, memory_bytes: float, context_length: int) -> Reading:
-        """How many users can have that many prompt and output tokens at once; 0 when not even one can.
-
-        Missing for a context that is beyond the model's own.
-        """
-        if context > context_length:
-            return missing(f"the model's context ends at {context_length:,} tokens")
-        return known(self.tokens(memory_bytes) // context)
 
 
 def largest_peaks(processes: Iterable[ProcessReading]) -> dict[tuple[str, int], LevelPeak]:
@@ -103,7 +94,24 @@ def _why_no_peak(processes: Sequence[ProcessReading], workload: str, streams: in
     return next((reason for reason in reasons if reason), "it was not answered")
 
 
-def memory_model(processes: Sequence[ProcessReading], kv_bytes: float) -> MemoryModel | str:
+def cuda_context_bytes(processes: Iterable[ProcessReading]) -> Reading:
+    """Device memory of a process beside the allocator's: NVML's figure - the reserved peak; the largest over processes.
+
+    Both are the most that was seen after any request. Missing where NVML does not tell the memory of the process.
+    """
+    memory = [process.memory for process in processes if process.side is Side.VARIANT]
+    found = [
+        each.nvml_process_bytes.value - each.allocator_reserved_peak_bytes.value
+        for each in memory
+        if each.nvml_process_bytes.value is not None and each.allocator_reserved_peak_bytes.value is not None
+    ]
+    if found:
+        return known(max(0.0, *found))
+    reasons = (each.nvml_process_bytes.reason or each.allocator_reserved_peak_bytes.reason for each in memory)
+    return missing(next((reason for reason in reasons if reason), "no process was measured to its end"))
+
+
+def memory_model(processes: Sequence[ProcessReading], kv_bytes: float, cuda_context: float = 0.0) -> MemoryModel | str:
     """A least-squares line through the largest peak of each size, or the reason why there is none.
 
     The slope is at least the cache's bytes per token: sizes that allocators round up, or that fit into memory taken
@@ -117,7 +125,7 @@ def memory_model(processes: Sequence[ProcessReading], kv_bytes: float) -> Memory
     sizes, peaks = list(by_size), list(by_size.values())
     slope = max(_slope(sizes, peaks), kv_bytes)
     fixed = max(peak - slope * size for size, peak in by_size.items())
-    return MemoryModel(fixed_bytes=fixed, slope_bytes=slope, largest_tokens=max(sizes))
+    return MemoryModel(fixed, slope, largest_tokens=max(sizes), cuda_context_bytes=cuda_context)
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float:

@@ -33,9 +33,10 @@ class Metric:
     versus_baseline: bool = False
     """Compares to the baseline in itself, so a bound that is relative to the baseline's value means nothing."""
     sample: Callable[[VariantEvidence], Sample] | None = None
-    """What the interval is over, where there is one."""
+    """What the interval is over, where there is one: scored items, of a ratio pairs of processes."""
     paired: str | None = None
-    """Name of the metric that compares this one to the baseline turn by turn: two variants are ranked by that."""
+    """Name of the metric that compares this one to the baseline turn by turn: two variants are ranked by that, and a
+    bound that is relative to the baseline must be on that."""
 
 
 def _with_interval(metric: Metric, low: Compute, high: Compute) -> tuple[Metric, Metric, Metric]:
@@ -72,11 +73,11 @@ def _ratio(
     return _with_interval(metric, low, high)
 
 
-def _time(name: str, percent: int, formula: str) -> Metric:
+def _time(name: str, percent: int, formula: str, paired: str | None = None) -> Metric:
     """A percentile of a time of the headline workload."""
     field = f"{name}_s_p{percent}"
     title = f"{name.upper()} P{percent}"
-    return Metric(field, title, "s", False, display.milliseconds, derive.speed(field), formula)
+    return Metric(field, title, "s", False, display.milliseconds, derive.speed(field), formula, paired=paired)
 
 
 MAIN: tuple[Metric, ...] = (
@@ -148,11 +149,11 @@ MAIN: tuple[Metric, ...] = (
         "Decode speed vs baseline",
         True,
         pairing.decode_speedup,
-        "median over the pairs of the baseline's TPOT / the variant's; of the baseline: two processes of it",
+        "median over the pairs of the baseline's TPOT / the variant's; 1 for the baseline itself",
     ),
-    _time("ttft", 50, "median of request start → first generated token"),
+    _time("ttft", 50, "median of request start → first generated token", paired="ttft_speedup"),
     _time("ttft", 95, "95th percentile of TTFT; needs 20 requests"),
-    _time("tpot", 50, "median of (latency - TTFT) / (output tokens - 1)"),
+    _time("tpot", 50, "median of (latency - TTFT) / (output tokens - 1)", paired="speedup"),
     _time("tpot", 95, "95th percentile of TPOT over the requests; needs 20 requests"),
     Metric(
         "weight_bytes",
@@ -197,6 +198,16 @@ EXTRA: tuple[Metric, ...] = (
         False,
         pairing.decode_cost_ratio,
         "median over the pairs of the variant's CPU seconds per decoded token / the baseline's; CUDA: device time",
+    ),
+    Metric(
+        "decode_cost_s_per_token",
+        "Work per token",
+        "s",
+        False,
+        display.milliseconds,
+        derive.headline(derive.decode_cost),
+        "median of CPU seconds, all threads, per decoded token of any stream; CUDA: device time between events",
+        paired="decode_cost_ratio",
     ),
     Metric(
         "aggregate_tokens_per_s",

@@ -48,10 +48,14 @@ def speed(field: str) -> Compute:
 def ratio(compare: Compare, part: Callable[[Speedup], Reading]) -> Compute:
     """One part of the variant's ratio to the baseline on the headline workload.
 
-    The baseline's own is that of two processes of it: what this machine adds to a ratio of 1.
+    The baseline's own is 1, with the interval 1..1, by definition. What two processes of it showed tells how noisy the
+    machine is (`VariantEvidence.ratio`) and must neither rank nor gate it.
     """
 
     def compute(evidence: VariantEvidence) -> Reading:
+        if evidence.is_baseline:
+            refused = evidence.incomparable(evidence.headline)
+            return missing(refused) if refused else known(1.0)
         found = evidence.ratio(evidence.headline, compare)
         return missing(found) if isinstance(found, str) else part(found)
 
@@ -71,6 +75,12 @@ def goodput(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:
 def mbu(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:
     roofline = evidence.roofline(found.workload)
     return missing(roofline) if isinstance(roofline, str) else roofline.mbu
+
+
+def decode_cost(found: WorkloadSpeed, _: VariantEvidence) -> Reading:
+    """What `pairing.decode_cost_ratio` compares: device time where it was read, which is on CUDA, else CPU time."""
+    on_device = found.decode_device_s_per_token
+    return found.decode_cpu_s_per_token if on_device.value is None else on_device
 
 
 def cost_per_million_tokens(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:

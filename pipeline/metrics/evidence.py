@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pipeline.metrics import capacity, intervals, latency, roofline, sweep, validity
 from pipeline.metrics.pairing import Speedup
-from pipeline.readings import Alternation, PairReading, SpeedRecord, WorkloadReadings
+from pipeline.readings import Alternation, DeviceLimits, PairReading, SpeedRecord, WorkloadReadings
 from pipeline.records import (
     Interval,
     ItemResult,
@@ -63,6 +63,8 @@ class VariantEvidence:
     context_length: int | None = None
     """The most tokens that the model was made for."""
     serving: Serving = Serving()
+    limits: tuple[DeviceLimits, ...] = ()
+    """What the probes of all variants found, which ran on one device: the best of them counts for each variant."""
     baseline: VariantEvidence | None = field(default=None, repr=False)
     """What this variant is compared to; None for the baseline itself."""
     seed: int = 0
@@ -114,16 +116,22 @@ class VariantEvidence:
         reasons, max_spread = validity.record_reasons(self.speed), self.serving.max_spread
         return {readings.workload: validity.checked(readings, max_spread, reasons) for readings in own}
 
-    def ratio(self, workload: str, compare: Compare) -> Speedup | str:
-        """The variant against the baseline on one workload at its own concurrency, or why they are not compared."""
-        if self.unusable:
-            return self.unusable
+    def incomparable(self, workload: str) -> str | None:
+        """Why no ratio on this workload can be used, if so."""
         readings = self.readings(workload)
-        if readings is None:
-            return f"the benchmark has no workload {workload!r}"
-        different_work = validity.invalid(validity.workload_reasons(readings))
-        if different_work:
-            return different_work
+        if self.unusable or readings is None:
+            return self.unusable or f"the benchmark has no workload {workload!r}"
+        return validity.invalid(validity.workload_reasons(readings))
+
+    def ratio(self, workload: str, compare: Compare) -> Speedup | str:
+        """The variant against the baseline on one workload at its own concurrency, or why they are not compared.
+
+        Of the baseline: two processes of it, that is, what this machine adds to a ratio of 1.
+        """
+        readings, refused = self.readings(workload), self.incomparable(workload)
+        if refused:
+            return refused
+        assert readings is not None, "else they are incomparable"
         found = compare(readings.pairs, self.seed)
         alone = isinstance(found, str) and self.speed.alternation is Alternation.ALONE
         return f"{found}: {self.speed.alternation_reason}" if alone else found
@@ -170,24 +178,27 @@ class VariantEvidence:
             return refused
         if isinstance(self.cache_size, str):
             return self.cache_size
-        return capacity.memory_model(self.speed.processes, self.cache_size.bytes_per_token)
+        context = self.cuda_context
+        return capacity.memory_model(
+            self.speed.processes, self.cache_size.bytes_per_token, (context.value or 0.0) if context else 0.0
+        )
+
+    @property
+    def cuda_context(self) -> Reading | None:
+        """What a process takes on the GPU beside its allocator's memory; None on a CPU, whose peaks hold everything."""
+        on_cuda = self.speed.engine is not None and self.speed.engine.device.startswith("cuda")
+        return capacity.cuda_context_bytes(self.speed.processes) if on_cuda else None
 
     def largest_context(self, users: int) -> Reading:
         """Prompt and output tokens that each of so many users can have at once in `serving.memory_gib`."""
-        return self._fitting(lambda model, room, most: known(model.largest_context(users, room, most)))
-
-    def most_users(self, context: int) -> Reading:
-        """How many users can have that many prompt and output tokens at once in `serving.memory_gib`."""
-        return self._fitting(lambda model, room, most: model.most_users(context, room, most))
-
-    def _fitting(self, ask: Callable[[capacity.MemoryModel, float, int], Reading]) -> Reading:
         if isinstance(self.memory_model, str):
             return missing(self.memory_model)
         if self.serving.memory_gib is None:
             return missing("no memory to fit into is given (serving.memory_gib)")
         if self.context_length is None:
             return missing("the model's context length is not known")
-        return ask(self.memory_model, self.serving.memory_gib * 2**30, self.context_length)
+        room = self.serving.memory_gib * 2**30
+        return known(self.memory_model.largest_context(users, room, self.context_length))
 
     def roofline(self, workload: str) -> roofline.Roofline | str:
         """What bounds decoding on one workload, or the reason why that is not known."""
@@ -201,8 +212,7 @@ class VariantEvidence:
         if record.decode_weight_bytes is None or record.parameters is None:
             return "the weights were not counted"
         work = roofline.Work(record.decode_weight_bytes, self.cache_size.bytes_per_token, record.parameters)
-        probed = (record, *((self.baseline.speed,) if self.baseline else ()))
-        return roofline.utilisation(work, speed, [found.limits for found in probed if found.limits])
+        return roofline.utilisation(work, speed, self.limits)
 
     @property
     def _benchmark_failed(self) -> str | None:

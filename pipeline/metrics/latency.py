@@ -67,14 +67,18 @@ def prefill_tokens_per_s(prompt_tokens: int, concurrency: int, prefill_s: float)
 def decode_cpu_s(request: RequestReading) -> float | None:
     """CPU seconds, all threads, of one decode step: of one token of every stream.
 
-    Waiting for a busy core takes wall time but no CPU time, so this is steadier than TPOT beside other work.
+    Waiting for a busy core takes wall time but no CPU time, so this is often steadier than TPOT beside other work. It
+    is not immune: while one thread waits for a core, the others may spin at a barrier.
     None where it was not read or is 0.
     """
     return _per_step(request, request.cpu_s)
 
 
 def decode_device_s(request: RequestReading) -> float | None:
-    """Seconds between CUDA events of one decode step: of one token of every stream; None on a CPU."""
+    """Seconds between CUDA events of one decode step: of one token of every stream; None on a CPU.
+
+    The host drives the steps, so the gaps between its kernel launches are in it.
+    """
     return _per_step(request, request.device_s)
 
 
@@ -138,7 +142,6 @@ class WorkloadSpeed:
     itl_s_p95: Reading
     itl_s_p99: Reading
     latency_s_p50: Reading
-    latency_s_p95: Reading
     decode_tokens_per_s: Reading
     """Of one stream."""
     decode_spread: Reading
@@ -185,7 +188,6 @@ def summarize(readings: WorkloadReadings) -> WorkloadSpeed:
         itl_s_p95=percentile(itl, 0.95),
         itl_s_p99=percentile(itl, 0.99),
         latency_s_p50=median(latency),
-        latency_s_p95=percentile(latency, 0.95),
         decode_tokens_per_s=median(decode),
         decode_spread=relative_spread(decode),
         end_to_end_tokens_per_s=median([end_to_end_tokens_per_s(request) for request in ended]),

@@ -72,8 +72,9 @@ def aggregate_speedup(pairs: Sequence[PairReading], seed: int) -> Speedup | str:
 def decode_cost_ratio(pairs: Sequence[PairReading], seed: int) -> Speedup | str:
     """Cost of a decoded token of the variant / the baseline's: below 1 the variant is cheaper.
 
-    The cost is device time between events on CUDA, CPU time of all threads on a CPU. Neither grows while the process
-    waits for a core that another one holds, so this reading is steadier than the wall clock on a busy machine.
+    The cost is device time between events on CUDA, CPU time of all threads on a CPU. Beside other work it is steadier
+    than the wall clock over many pairs, but not immune: a process that waits for a core spends no CPU time, while those
+    of its threads that have one may spin at a barrier; and device time holds the gaps between kernel launches.
     """
     on_cuda = any(pair.variant.device_s for pair in pairs)
     return compare(pairs, latency.decode_device_s if on_cuda else latency.decode_cpu_s, seed)

@@ -16,6 +16,7 @@ MANY = 10_000
 """Pairs of processes beyond which no number is given."""
 _REMEDIES = {
     Stop.BUDGET: "benchmark.pairing.budget_s would have to grow",
+    Stop.TIME_LIMIT: "benchmark.timeout_s would have to grow",
     Stop.PRECISE: "benchmark.pairing.half_width would have to shrink",
 }
 

@@ -108,16 +108,6 @@ class Sweep:
         return tuple(Run(versus, group[0].concurrency, group[-1].concurrency) for versus, group in grouped)
 
     @property
-    def faster_up_to(self) -> int | None:
-        """The last level of an unbroken run of faster ones that starts at the lowest; None where that is not faster."""
-        return self.runs[0].last if self.runs[0].versus is Versus.FASTER else None
-
-    @property
-    def slower_from(self) -> int | None:
-        """The first level from which on all are slower; None where the highest is not slower."""
-        return self.runs[-1].first if self.runs[-1].versus is Versus.SLOWER else None
-
-    @property
     def crossover(self) -> int | None:
         """The first level at which the variant is no longer faster, or no longer slower, as it was at the lowest."""
         decided = self.runs[0].versus in (Versus.FASTER, Versus.SLOWER)

@@ -12,6 +12,7 @@ Parameters on the wrong device make the status of the whole record INVALID, whic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -20,8 +21,11 @@ from typing import Any
 from pipeline.metrics import display
 from pipeline.metrics.latency import WorkloadSpeed, summarize
 from pipeline.readings import ProcessReading, RequestReading, Side, SpeedRecord, WorkloadReadings
-from pipeline.records import Reading, missing
+from pipeline.records import Reading, Status, missing
 
+INVALID = "INVALID"
+"""In place of a number that there is, but that must not be used."""
+_INVALID_REASON = re.compile(rf"({INVALID}|[\w -]+ {Status.INVALID.value}): ")
 IDLE_CPU_SHARE = 0.05
 """CPU time of a process that should sleep, above which it disturbs the other: garbage collection, polling threads."""
 
@@ -53,7 +57,12 @@ _CHECKS = (
 
 def invalid(reasons: Sequence[str]) -> str | None:
     """The reason in a cell, or None when there is nothing to object to."""
-    return f"INVALID: {'; '.join(reasons)}" if reasons else None
+    return f"{INVALID}: {'; '.join(reasons)}" if reasons else None
+
+
+def is_invalid(reason: str) -> bool:
+    """Whether a number is missing because it must not be used: by `invalid`, or since its stage's record is INVALID."""
+    return _INVALID_REASON.match(reason) is not None
 
 
 def record_reasons(record: SpeedRecord) -> list[str]:

@@ -11,8 +11,9 @@ from pipeline.records import Reading, known, missing
 
 
 def foreign_gpu_processes(device: str, ours: Collection[int]) -> Reading:
-    """How many processes on the GPU in use, computing or drawing, are none of `ours`.
+    """How many processes that compute on the GPU in use are none of `ours`.
 
+    Those that only draw do not count: on a machine with a desktop there always are some.
     In a container the driver lists processes by the host's numbers, so that ours cannot be told apart: then only what
     goes beyond our number is known to be foreign.
     """
@@ -20,9 +21,7 @@ def foreign_gpu_processes(device: str, ours: Collection[int]) -> Reading:
     def count(handle: Any) -> Reading:
         import pynvml
 
-        computing = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        drawing = pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
-        listed = {process.pid for process in [*computing, *drawing]}
+        listed = {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
         if not listed.isdisjoint(ours):
             return known(len(listed.difference(ours)))
         if len(listed) > len(ours):

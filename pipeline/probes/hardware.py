@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.probes import nvml
 from pipeline.records import Gpu, Reading, known, missing
 
 CPUS = Path("/sys/devices/system/cpu")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
 NO_GPU = "NVML sees no GPU"
+
+
+@dataclass(frozen=True)
+class _MemoryController:
+    """How a version of Linux cgroups tells the memory of a group, its children's included."""
+
+    name: str
+    """In /proc/self/cgroup; also the folder where the groups are mounted."""
+    limit: str
+    usage: str
+    reclaimable: tuple[str, str]
+    """Keys of memory.stat: the page cache, which counts as usage but is given up before memory runs short."""
+
+
+CONTROLLERS = (
+    _MemoryController("", "memory.max", "memory.current", ("active_file", "inactive_file")),
+    _MemoryController(
+        "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")
+    ),
+)
+"""Versions 2 and 1: kernel documentation, admin-guide/cgroup-v2.rst and admin-guide/cgroup-v1/memory.rst."""
 
 
 def cpu_name() -> str:
@@ -37,10 +63,50 @@ def memory_bytes() -> int:
 
 
 def available_bytes() -> int:
-    """Memory that processes can take now without swapping."""
+    """Memory that processes can take now without swapping, by the machine and by the limits of our cgroups.
+
+    Inside a container the machine's is the host's.
+    """
     import psutil
 
-    return int(psutil.virtual_memory().available)
+    return min([int(psutil.virtual_memory().available), *_left_in_cgroups()])
+
+
+def _left_in_cgroups() -> list[int]:
+    """Bytes left in each cgroup with a limit that this process is in, at any height; empty outside of Linux."""
+    found = []
+    for controller, folder in _own_cgroups():
+        # A file may be absent, as at the root of version 2, or say "max".
+        with contextlib.suppress(OSError, ValueError):
+            found.append(_left(controller, folder))
+    return found
+
+
+def _own_cgroups() -> Iterator[tuple[_MemoryController, Path]]:
+    """The cgroup of this process and those above it; of a host's path, as seen in a container, only the root exists."""
+    try:
+        lines = OWN_CGROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, names, path = line.split(":", 2)
+        for controller in CONTROLLERS:
+            if controller.name in names.split(","):
+                root = CGROUPS / controller.name
+                own = root / path.lstrip("/")
+                yield from ((controller, folder) for folder in (own, *own.parents) if folder.is_relative_to(root))
+
+
+def _left(controller: _MemoryController, folder: Path) -> int:
+    limit, usage = (int((folder / name).read_text()) for name in (controller.limit, controller.usage))
+    return max(0, limit - usage + _reclaimable(controller, folder))
+
+
+def _reclaimable(controller: _MemoryController, folder: Path) -> int:
+    with contextlib.suppress(OSError):
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return sum(int(stat.get(key, 0)) for key in controller.reclaimable)
+    return 0
 
 
 def last_level_cache_bytes() -> Reading:

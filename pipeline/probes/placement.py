@@ -48,14 +48,27 @@ def problem(cores: Cores) -> str | None:
     return f"runtime.cores: {list(cores)} must be some of the cores that this process may use: {sorted(allowed)}"
 
 
-def pin(cores: Cores) -> None:
-    """Let this thread, and all that it starts from now on, run on these cores only. Call it before torch is imported.
-
-    Raises:
-        UserError: the system cannot do it, or a core is not among those this process may use.
-    """
+def require(cores: Cores) -> None:
+    """Raises UserError: the system cannot choose cores, or one is not among those this process may use."""
     wrong = problem(cores)
     if wrong:
         raise UserError(wrong)
+
+
+def pin(cores: Cores, pid: int = 0) -> None:
+    """Let a process's main thread, and all that it starts from now on, run on these cores only; 0 is this process.
+
+    Call it before torch is imported.
+
+    Raises:
+        UserError: see `require`.
+    """
+    require(cores)
     if cores is not None:
-        os.sched_setaffinity(0, cores)
+        os.sched_setaffinity(pid, cores)
+
+
+def words(threads: int, cores: Cores, waiting: str, allocator: str) -> dict[str, str]:
+    """How a worker was set up, for its record."""
+    named = "all" if cores is None else ", ".join(map(str, cores))
+    return {"threads": str(threads), "cores": named, "waiting": waiting, "allocator": allocator}

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipeline.metrics import display
+from pipeline.metrics import display, validity
 from pipeline.metrics.catalogue import BY_NAME, EXTRA, MAIN, METRICS, Metric
 from pipeline.metrics.pairing import Speedup
-from pipeline.records import Interval, Reading, Status, known, missing
+from pipeline.records import Interval, Reading, known, missing
 from pipeline.report.rows import Row
 
 DASH = "–"
-INVALID = "INVALID"
-"""In place of a number that there is, but that must not be used."""
-_REFUSED = re.compile(rf"({INVALID}|[\w -]+ {Status.INVALID.value}): ")
-"""How the reason of such a number begins: that of `validity.invalid`, or that of a stage whose record is invalid."""
-
 _BOUNDS = {bound for metric in METRICS for bound in (metric.low, metric.high)}
 
 
@@ -49,7 +43,7 @@ def title(metric: Metric, currency: str) -> str:
 
 def absent(reason: str) -> Cell:
     """A number that is missing, or that must not be used."""
-    return Cell(INVALID if _REFUSED.match(reason) else DASH, reason=reason)
+    return Cell(validity.INVALID if validity.is_invalid(reason) else DASH, reason=reason)
 
 
 def of_row(row: Row, metric: Metric) -> Cell:

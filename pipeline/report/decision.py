@@ -113,7 +113,7 @@ def decide(
                 on_frontier=row.on_frontier,
                 dominated_by=list(row.dominated_by),
                 gates=verdicts[row.variant],
-                why=_why(row, pick, verdicts[row.variant], ranking, baseline),
+                why=_why(row, pick, verdicts[row.variant], ranking, rows),
             )
             for row in rows
         ],
@@ -157,10 +157,11 @@ def trade(row: Row, baseline: Row) -> str:
     return ", ".join(parts) or f"nothing can be compared to {baseline.variant}"
 
 
-def _why(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: Ranking, baseline: Row) -> str:
+def _why(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: Ranking, rows: Sequence[Row]) -> str:
     if not row.ok:
         return f"{row.status.value}: {row.reason}"
-    reason = _place(row, pick, verdicts, ranking)
+    reason = _place(row, pick, verdicts, ranking, rows)
+    baseline = next(other for other in rows if other.is_baseline)
     return f"{reason}; {_kernel(row, baseline)}" if row.kernel_note else reason
 
 
@@ -172,7 +173,7 @@ def _kernel(row: Row, baseline: Row) -> str:
     return f"{BY_NAME['speedup'].display(speedup)} the decode speed of {baseline.variant}, {row.kernel_note}"
 
 
-def _place(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: Ranking) -> str:
+def _place(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking: Ranking, rows: Sequence[Row]) -> str:
     """Where a variant that works stands among the others."""
     failed = [v for v in verdicts if v.verdict is Verdict.FAIL]
     undecided = [v for v in verdicts if v.verdict is Verdict.UNDECIDED]
@@ -185,7 +186,7 @@ def _place(row: Row, pick: Row | None, verdicts: Sequence[GateVerdict], ranking:
     if row.variant == pick.variant:
         return _why_picked(pick, ranking)
     if pick.variant in row.dominated_by:
-        return f"dominated by {pick.variant}: {_beaten(row, pick)}"
+        return f"dominated by {pick.variant}: {_beaten(row, pick, rows)}"
     metric = ranking.lost_on(row)
     if metric is None:
         first = "which is the baseline" if pick.is_baseline else "whose name comes first"
@@ -205,10 +206,10 @@ def _why_picked(pick: Row, ranking: Ranking) -> str:
     )
 
 
-def _beaten(row: Row, rival: Row) -> str:
+def _beaten(row: Row, rival: Row, rows: Sequence[Row]) -> str:
     """The axes of the frontier on which the rival is better, with both numbers."""
     parts = []
-    for axis in frontier.AXES:
+    for axis in frontier.axes(other.readings for other in rows if other.ok):
         own, theirs = row.value(axis.name), rival.value(axis.name)
         if own is not None and theirs is not None and own != theirs:
             parts.append(f"{axis.title} {axis.display(own)} against {axis.display(theirs)}")

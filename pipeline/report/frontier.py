@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.metrics.catalogue import BY_NAME, Metric
+from pipeline.records import Reading
 
-AXES: tuple[Metric, ...] = tuple(BY_NAME[name] for name in ("quality", "decode_tokens_per_s", "peak_memory_bytes"))
-"""What is traded: quality ↑, speed ↑, memory ↓."""
+
+def axes(variants: Iterable[Mapping[str, Reading]]) -> tuple[Metric, ...]:
+    """What is traded between variants with these readings: quality ↑, decode speed ↑, peak memory ↓.
+
+    Speed is that against the baseline where all of them have it: rates that were not measured at the same time differ
+    by the machine's drift as well.
+    """
+    paired = all(readings["speedup"].value is not None for readings in variants)
+    speed = "speedup" if paired else "decode_tokens_per_s"
+    return tuple(BY_NAME[name] for name in ("quality", speed, "peak_memory_bytes"))
 
 
 def dominates(one: Sequence[float], other: Sequence[float], higher_is_better: Sequence[bool]) -> bool:

@@ -45,9 +45,11 @@ def gather(params: Params) -> Gathered:
     found = list(conflicts.between(variants, params.baseline))
     if found:
         raise UserError(f"the records cannot be merged: {conflict}" for conflict in found)
+    limits = tuple(evidence.speed.limits for evidence in variants if evidence.speed.limits)
+    variants = [replace(evidence, limits=limits) for evidence in variants]
     baseline = next(evidence for evidence in variants if evidence.variant == params.baseline)
     return Gathered(
-        variants=tuple(e if e.variant == params.baseline else replace(e, baseline=baseline) for e in variants),
+        variants=tuple(e if e is baseline else replace(e, baseline=baseline) for e in variants),
         environment=environment,
         strays=tuple(_strays(params)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline.metrics import validity
 from pipeline.records import Verdict
 from pipeline.report import cells, conditions, gates, warnings
 from pipeline.report.analysis import Analysis
@@ -98,7 +99,7 @@ def _failures(analysis: Analysis) -> list[str]:
             for row in analysis.rows
             if not row.ok
         ),
-        *(f"- **{r.variant}** {cells.INVALID}, {r.what}: {_escaped(r.reason)}" for r in failures.refused(variants)),
+        *(f"- **{r.variant}** {validity.INVALID}, {r.what}: {_escaped(r.reason)}" for r in failures.refused(variants)),
         *(f"- **{f.variant}** {f.words}: {_escaped(f.reason)}" for f in failures.lost(variants)),
     ]
     more = [f"- and {len(lines) - SHOWN_FAILURES} more, in report.html"] if len(lines) > SHOWN_FAILURES else []
@@ -142,7 +143,8 @@ def _speed(analysis: Analysis) -> list[str]:
         "## Speed by workload",
         *_grid(header, body),
         "",
-        "Decode tokens/s of one stream, speed-up against the baseline, TTFT P50, cost per million output tokens"
+        f"Decode tokens/s of one stream, speed-up against {analysis.baseline.variant} (of itself: two processes of it, "
+        "the noise floor), TTFT P50, cost per million output tokens"
         f" ({analysis.params.serving.currency}).",
         "",
     ]

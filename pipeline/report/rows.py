@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.metrics.catalogue import METRICS, Metric
+from pipeline.metrics.catalogue import METRICS
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.metrics.samples import Sample
 from pipeline.params import Params
@@ -75,10 +75,9 @@ def _row(
     )
 
 
-def _dominators(
-    readings: dict[str, dict[str, Reading]], axes: Sequence[Metric] = frontier.AXES
-) -> dict[str, list[str]]:
+def _dominators(readings: dict[str, dict[str, Reading]]) -> dict[str, list[str]]:
     """Of the variants that have a value on every axis; the others are neither on the frontier nor dominated."""
+    axes = frontier.axes(readings.values())
     points: dict[str, list[float]] = {}
     for variant, found in readings.items():
         values = [found[axis.name].value for axis in axes]

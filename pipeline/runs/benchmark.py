@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from pipeline import checkpoint, progress, records, store
 from pipeline.alternation import Findings, ProcessPair, Setting
 from pipeline.engines import misplaced_reason
-from pipeline.levels import Level, plan
+from pipeline.levels import Level, Sweep, plan
 from pipeline.metrics import pairing
 from pipeline.probes import hardware, placement
 from pipeline.readings import (
@@ -22,7 +22,7 @@ from pipeline.readings import (
     Stop,
     WorkloadReadings,
 )
-from pipeline.records import Status, WorkloadPrompts
+from pipeline.records import Manifest, Status, WorkloadPrompts
 from pipeline.residents import Load, Resident
 
 SPARE_PAIRS = 3
@@ -50,12 +50,13 @@ class Job(BaseModel):
     seed: int
     workload: str
     """The deciding one, whose speed-up must be known to `half_width`."""
-    sweep_workload: str
-    sweep: list[int]
+    sweep: Sweep
     processes: int
     half_width: float
     budget_s: float
     alternation: str
+    time_limit_s: float
+    """No further pair of processes is begun after this."""
     load_timeout_s: float
     request_timeout_s: float
     workload_timeout_s: float
@@ -73,8 +74,8 @@ class Benchmark:
         base = store.artifact(job.baseline)
         self._baseline = checkpoint.read_manifest(base) if checkpoint.is_complete(base) else None
         prompts = records.load(store.WORKLOAD_PROMPTS, WorkloadPrompts).workloads
-        self._levels = plan(prompts, job.sweep_workload, job.sweep)
-        self._headline = next(level for level in self._levels if level.workload == job.workload)
+        self._levels = plan(prompts, job.workload, job.sweep)
+        self._headline = next(level for level in self._levels if level.deciding)
         self._alternation, self._alternation_reason = self._first_choice()
         self._findings = Findings()
         self._steps = _Steps(job.processes, self._levels)
@@ -82,26 +83,43 @@ class Benchmark:
 
     def run(self) -> SpeedRecord:
         random = Random(f"{self._job.seed} {self._job.variant}")
-        lost = number = whole = 0
+        number = whole = lost = 0
         stop: Stop | None = None
-        while stop is None and lost <= SPARE_PAIRS:
+        while stop is None and lost <= SPARE_PAIRS and not self._misplaced():
             levels = self._levels if whole < self._job.processes else [self._headline]
+            given_up = self._given_up()
             pair = ProcessPair(number, self._setting(random), self._findings)
-            complete = pair.measure(levels, self._alternation, probe=self._findings.limits is None)
-            number += 1
-            if self._misplaced():
+            if pair.measure(levels, self._alternation, probe=whole == 0):
+                whole += 1
+                stop = self._stop(whole)
+            elif self._goes_on(number):
+                # A pair that taught which size is not to be tried again is not lost.
+                lost += self._given_up() == given_up
+            else:
                 break
-            if not complete:
-                lost += 1
-                if not self._go_on_otherwise():
-                    break
-                continue
-            whole += 1
-            if whole >= self._job.processes:
-                stop = self._stop()
+            number += 1
+        self._measure_apart(number, random)
         return self._record(stop)
 
     # --- how to go on ------------------------------------------------------------------------------------------
+
+    def _given_up(self) -> set[tuple[Side, tuple[str, int]]]:
+        return {(side, level.key) for side in Side for level in self._levels if self._findings.given_up(side, level)}
+
+    def _measure_apart(self, number: int, random: Random) -> None:
+        """One model at a time, for the levels that did not fit with both loaded."""
+        crowded = [level for level in self._levels if self._crowded(level)]
+        if self._alternation is not Alternation.RESIDENT or self._job.alternation != "auto" or not crowded:
+            return
+        self._findings.first_try = number
+        for pair in range(number, number + self._job.processes):
+            ProcessPair(pair, self._setting(random), self._findings).measure(crowded, Alternation.BLOCKS, probe=False)
+
+    def _crowded(self, level: Level) -> bool:
+        return any(
+            f.kind is FailureKind.OUT_OF_MEMORY and (f.workload, f.concurrency) == level.key
+            for f in self._findings.failures
+        )
 
     def _first_choice(self) -> tuple[Alternation, str | None]:
         if self._baseline is None:
@@ -109,30 +127,36 @@ class Benchmark:
         if self._job.alternation != "auto":
             wanted = Alternation(self._job.alternation)
             return wanted, None if wanted is Alternation.RESIDENT else "params.yaml asks for it"
-        needed = sum(LOADED_SHARE * m.weight_bytes + PROCESS_BYTES for m in (self._manifest, self._baseline))
+        needed = sum(_loaded_bytes(m, self._job.compute_dtype) for m in (self._manifest, self._baseline))
         free = _free_bytes(self._job.device)
         if needed > free:
             words = f"both models need about {needed / GIB:.1f} GiB, {free / GIB:.1f} GiB are free"
             return Alternation.BLOCKS, words
         return Alternation.RESIDENT, None
 
-    def _go_on_otherwise(self) -> bool:
+    def _goes_on(self, number: int) -> bool:
         """After a lost pair of processes: whether to try again, perhaps another way."""
-        if len(self._findings.load_failures(Side.VARIANT)) > 1:
+        found, job = self._findings, self._job
+        if self._failed_to_load(Side.VARIANT, number):
             return False
-        refused = self._findings.load_failures(Side.BASELINE)
-        failed_together = [*self._findings.load_failures(Side.VARIANT), *refused]
-        if self._alternation is Alternation.RESIDENT and self._job.alternation == "auto" and _no_room(failed_together):
-            self._alternation, self._alternation_reason = (
-                Alternation.BLOCKS,
-                f"side by side: {failed_together[-1].reason}",
-            )
-        elif len(refused) > 1:
+        refused = [*found.load_failures(Side.VARIANT, number), *found.load_failures(Side.BASELINE, number)]
+        if self._alternation is Alternation.RESIDENT and job.alternation == "auto" and any(map(_no_room, refused)):
+            self._alternation, self._alternation_reason = Alternation.BLOCKS, f"side by side: {refused[-1].reason}"
+        elif self._failed_to_load(Side.BASELINE, number):
             self._alternation = Alternation.ALONE
-            self._alternation_reason = f"the baseline {self._job.baseline} could not be loaded: {refused[-1].reason}"
+            self._alternation_reason = f"the baseline {job.baseline} could not be loaded: {refused[-1].reason}"
         return True
 
-    def _stop(self) -> Stop | None:
+    def _failed_to_load(self, side: Side, number: int) -> bool:
+        """In this pair of processes and in the one before."""
+        return all(self._findings.load_failures(side, process) for process in (number, number - 1))
+
+    def _stop(self, whole: int) -> Stop | None:
+        spent_s = time.monotonic() - self._start
+        if spent_s > self._job.time_limit_s:
+            return Stop.TIME_LIMIT
+        if whole < self._job.processes:
+            return None
         pairs = self._findings.pairs.get(self._headline.key, [])
         speedup = pairing.decode_speedup(pairs, self._job.seed)
         if isinstance(speedup, str):
@@ -140,7 +164,7 @@ class Benchmark:
         width = speedup.half_width().value
         if width is not None and width <= self._job.half_width:
             return Stop.PRECISE
-        return Stop.BUDGET if time.monotonic() - self._start > self._job.budget_s else None
+        return Stop.BUDGET if spent_s > self._job.budget_s else None
 
     # --- the parts ---------------------------------------------------------------------------------------------
 
@@ -150,7 +174,7 @@ class Benchmark:
         if self._alternation is not Alternation.ALONE:
             names[Side.BASELINE] = (job.baseline, job.baseline_engine)
         environment = placement.environment(job.waiting, job.allocator)
-        cores = "all" if job.cores is None else ", ".join(map(str, job.cores))
+        words = placement.words(job.threads, job.cores, job.waiting, job.allocator)
         loads = {
             side: Load(
                 variant=variant,
@@ -159,7 +183,7 @@ class Benchmark:
                 compute_dtype=job.compute_dtype,
                 threads=job.threads,
                 cores=job.cores,
-                settings={"cores": cores, "waiting": job.waiting, "allocator": job.allocator},
+                settings=words,
                 seed=job.seed,
                 ours=[],
             )
@@ -182,7 +206,8 @@ class Benchmark:
         return None
 
     def _record(self, stop: Stop | None) -> SpeedRecord:
-        found, loaded = self._findings, self._findings.loaded.get(Side.VARIANT)
+        found = self._findings
+        loaded, baseline = found.loaded.get(Side.VARIANT), found.loaded.get(Side.BASELINE)
         status, reason = self._status()
         return SpeedRecord(
             variant=self._job.variant,
@@ -192,6 +217,7 @@ class Benchmark:
             artifact_sha256=self._manifest.artifact_sha256,
             baseline_artifact_sha256=self._baseline.artifact_sha256 if self._baseline else None,
             engine=loaded.engine if loaded else None,
+            baseline_engine=baseline.engine if baseline else None,
             environment_sha256=store.sha256_file(store.ENVIRONMENT),
             seed=self._job.seed,
             alternation=self._alternation,
@@ -214,8 +240,12 @@ class Benchmark:
             return Status.INVALID, misplaced
         if self._findings.pairs.get(self._headline.key):
             return Status.OK, None
-        last = next((f for f in reversed(self._findings.failures) if f.side is Side.VARIANT), None)
-        why = f"{last.kind.value}, {last.reason}" if last else "no turn was taken"
+        decisive = [
+            f
+            for f in self._findings.failures
+            if f.side is Side.VARIANT and (f.step == "load" or (f.workload, f.concurrency) == self._headline.key)
+        ]
+        why = f"{decisive[-1].kind.value}, {decisive[-1].reason}" if decisive else "every pair of processes was lost"
         return Status.FAILED, f"no reading of workload {self._job.workload}: {why}"
 
     def _readings(self, level: Level) -> WorkloadReadings:
@@ -235,9 +265,15 @@ def _free_bytes(on: str) -> float:
     return hardware.available_bytes() if gpu is None else gpu
 
 
-def _no_room(failures: list[Failure]) -> bool:
+def _loaded_bytes(artifact: Manifest, compute_dtype: dict[str, str]) -> float:
+    """About what a worker takes with this model. Weight files in 16 bits double where the engine computes in 32."""
+    widened = 2 if artifact.format == "safetensors" and "float32" in compute_dtype.values() else 1
+    return float(LOADED_SHARE * widened * artifact.weight_bytes + PROCESS_BYTES)
+
+
+def _no_room(failure: Failure) -> bool:
     """Whether a model may not have loaded for want of memory: refused by the allocator, or killed by the system."""
-    return any(f.kind in (FailureKind.OUT_OF_MEMORY, FailureKind.WORKER_DIED) for f in failures)
+    return failure.kind is FailureKind.OUT_OF_MEMORY or "SIGKILL" in failure.reason
 
 
 class _Steps:

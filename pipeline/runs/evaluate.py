@@ -47,12 +47,12 @@ def run(job: Job) -> QualityRecord:
         "eval_set_version": job.eval_set_version,
         "eval_set_sha256": store.sha256_file(store.eval_set_prompts(job.eval_set)),
         "artifact_sha256": manifest.artifact_sha256,
-        "engine": session.info(),
         "decoding": {"method": "greedy", "batch_size": job.batch_size, "seed": job.seed},
     }
     misplaced = session.misplaced()
     if misplaced:
-        return QualityRecord(status=Status.INVALID, reason=misplaced_reason(misplaced, on), **common)
+        reason = misplaced_reason(misplaced, on)
+        return QualityRecord(status=Status.INVALID, reason=reason, engine=session.info(), **common)
     start = time.monotonic()
     completions = _answer(session, items, job.batch_size)
     wall_s = time.monotonic() - start
@@ -70,6 +70,7 @@ def run(job: Job) -> QualityRecord:
         finish_reasons=dict(Counter(result.finish_reason for result in results)),
         empty_outputs=sum(not result.output.strip() for result in results),
         wall_s=wall_s,
+        engine=session.info(),
         **common,
     )
 

@@ -5,6 +5,7 @@ It answers the messages of `pipeline.residents` one at a time until its starter 
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 import traceback
@@ -50,6 +51,10 @@ RUN_MEMORY = (
 """Fields of `MemoryReadings` of which the largest reading over all requests counts."""
 
 
+PEAK = {"cuda": "allocator_reserved_peak_bytes", "cpu": "process_run_peak_bytes"}
+"""The one that is the memory of a request on this device."""
+
+
 class Worker:
     """A loaded model and what its process has seen so far."""
 
@@ -86,8 +91,7 @@ class Worker:
         self._look_around()
         if turn.prefill:
             reading = reading.model_copy(update={"prefill_s": self._session.prefill(turn.prompts)})
-        peak = "allocator_reserved_peak_bytes" if self._device == "cuda" else "process_run_peak_bytes"
-        return TurnTaken(reading=reading, peak_bytes=self._seen[peak][-1])
+        return TurnTaken(reading=reading, peak_bytes=self._seen[PEAK[self._device]][-1])
 
     def cache(self, message: MeasureCache) -> CacheMeasured:
         return CacheMeasured(cache=self._session.kv_cache(message.prompt))
@@ -188,10 +192,12 @@ def _answer(handle: Callable[[Any], BaseModel], message: BaseModel) -> Answer:
     except Exception as error:
         # Whatever goes wrong inside a library is the result of this turn; the next one may do.
         traceback.print_exc()
-        out_of_memory = device.is_out_of_memory(error)
-        device.release_memory()
-        kind = FailureKind.OUT_OF_MEMORY if out_of_memory else FailureKind.ERROR
-        return Answer(refused=Refused(failure=kind, reason=brief(error)))
+        kind = FailureKind.OUT_OF_MEMORY if device.is_out_of_memory(error) else FailureKind.ERROR
+        refused = Refused(failure=kind, reason=brief(error))
+    # Only now are the frames of the failed request gone, and with them the tensors that they hold.
+    gc.collect()
+    device.release_memory()
+    return Answer(refused=refused)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
-"""Measure one variant's speed and memory in a fresh process; a failure becomes its record."""
+"""Measure one variant in alternation with the baseline; a failure becomes its record."""
 
 from __future__ import annotations
 
 from pipeline import checkpoint, params, records, store, supervise
+from pipeline.levels import Sweep
 from pipeline.readings import SpeedRecord
 from pipeline.records import Status
 from pipeline.runs.benchmark import Job
 from pipeline.stages import _main
+
+TIME_SHARE = 0.8
+"""Of the stage's time limit, after which no more is begun: what was measured is worth more than what is missing."""
 
 
 def main(variant: str) -> None:
@@ -31,9 +35,8 @@ def _measure(variant: str, settings: params.Params) -> SpeedRecord:
         allocator=runtime.allocator,
         seed=settings.seed,
         workload=settings.decision.workload,
-        sweep_workload=settings.benchmark.sweep.workload,
-        sweep=settings.benchmark.sweep.concurrency,
-        load_timeout_s=settings.benchmark.timeout_s,
+        sweep=Sweep(**settings.benchmark.sweep.model_dump()),
+        time_limit_s=TIME_SHARE * settings.benchmark.timeout_s,
         **pairing.model_dump(),
     )
     result = supervise.run(

@@ -41,6 +41,7 @@ def _evaluate(variant: str, eval_set: str, settings: params.Params) -> QualityRe
         log=store.log("evaluate", f"{variant}-{eval_set}"),
         timeout_s=settings.evaluate.timeout_s,
         environment=placement.environment(settings.runtime.waiting, settings.runtime.allocator),
+        cores=settings.runtime.cores,
     )
     if isinstance(result, supervise.Failure):
         return _failed(variant, eval_set, result.reason)

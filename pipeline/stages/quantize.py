@@ -13,7 +13,7 @@ from pipeline.stages import _main
 
 def main(variant: str) -> None:
     settings = params.load()
-    wanted = settings.variants[variant]
+    wanted, runtime = settings.variants[variant], settings.runtime
     out = store.artifact(variant)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -21,9 +21,9 @@ def main(variant: str) -> None:
         variant=variant,
         quantizer=wanted.quantizer,
         settings=wanted.settings,
-        device=settings.runtime.device,
-        compute_dtype=settings.runtime.compute_dtype.model_dump(),
-        threads=settings.runtime.threads,
+        device=runtime.device,
+        compute_dtype=runtime.compute_dtype.model_dump(),
+        threads=runtime.threads,
         seed=settings.seed,
     )
     result = supervise.run(
@@ -33,9 +33,10 @@ def main(variant: str) -> None:
         log=store.log("quantize", variant),
         timeout_s=settings.quantize.timeout_s,
         environment={
-            **placement.environment(settings.runtime.waiting, settings.quantize.allocator),
+            **placement.environment(runtime.waiting, settings.quantize.allocator),
             **plugins.load("pipeline.quantizers", wanted.quantizer).ENVIRONMENT,
         },
+        cores=runtime.cores,
     )
     if isinstance(result, supervise.Failure):
         # An artifact without manifest is not complete; an empty folder says so to people too.
@@ -50,7 +51,8 @@ def main(variant: str) -> None:
             peak_process_bytes=missing("the worker did not finish"),
         )
     else:
-        record = QuantizeRecord.model_validate(result)
+        words = placement.words(runtime.threads, runtime.cores, runtime.waiting, settings.quantize.allocator)
+        record = QuantizeRecord.model_validate({**result, "worker": words})
     records.save(store.quantize_record(variant), record)
     print(f"quantize {variant}: {record.status}" + (f", {record.reason}" if record.reason else ""), flush=True)
 

@@ -61,6 +61,7 @@ RAW_PARAMS: dict[str, Any] = {
             "half_width": 0.03,
             "budget_s": 60,
             "alternation": "auto",
+            "load_timeout_s": 120,
             "request_timeout_s": 60,
             "workload_timeout_s": 300,
         },
@@ -73,7 +74,7 @@ RAW_PARAMS: dict[str, Any] = {
                 "pairs": 7,
             },
         },
-        "sweep": {"workload": HEADLINE, "concurrency": []},
+        "sweep": {"workload": HEADLINE, "concurrency": [], "pairs": 1},
     },
     "serving": {
         "objective": {"ttft_s": 0.5, "tpot_s": 0.1},

@@ -2,58 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 import pytest
+from unit.workers import DIED, HUNG, OOM, RAISED, Stage, planned
 
 from pipeline.alternation import Findings, ProcessPair, Setting
 from pipeline.levels import Level
 from pipeline.readings import (
     Alternation,
-    DeviceLimits,
     FailureKind,
-    KvCache,
-    MemoryReadings,
-    RequestReading,
     Side,
 )
-from pipeline.records import EngineInfo, known, missing
 from pipeline.residents import (
-    CacheMeasured,
-    Finished,
-    LimitsMeasured,
     Load,
-    Loaded,
     Message,
     Turn,
     TurnError,
-    TurnTaken,
-)
-
-ENGINE = EngineInfo(
-    name="fake",
-    packages={},
-    device="cpu",
-    device_name="CPU",
-    compute_dtype="float32",
-    threads=1,
-    kernels={},
-    attention="",
-)
-MEMORY = MemoryReadings(
-    weight_bytes=known(1),
-    process_load_peak_bytes=known(1),
-    process_run_peak_bytes=known(1),
-    allocator_peak_bytes=missing("x"),
-    allocator_reserved_peak_bytes=missing("x"),
-    nvml_process_bytes=missing("x"),
 )
 
 
-def level(workload: str = "short", concurrency: int = 1, pairs: int = 3, tokens: int = 4) -> Level:
+def level(
+    workload: str = "short", concurrency: int = 1, pairs: int = 3, tokens: int = 4, *, deciding: bool = True
+) -> Level:
     return Level(
         workload=workload,
         concurrency=concurrency,
@@ -62,6 +33,7 @@ def level(workload: str = "short", concurrency: int = 1, pairs: int = 3, tokens:
         output_tokens=2,
         pairs=pairs,
         prefill=True,
+        deciding=deciding,
     )
 
 
@@ -77,72 +49,6 @@ def load(variant: str) -> Load:
         seed=0,
         ours=[],
     )
-
-
-@dataclass
-class Stage:
-    """Where fake workers act: notes every message in order, and fails as planned."""
-
-    fails: Callable[[str, Message], TurnError | None] = lambda variant, message: None
-    misplaced: list[str] = field(default_factory=list)
-    heard: list[tuple[str, str]] = field(default_factory=list)
-    alive: int = 0
-    most_alive: int = 0
-    started: int = 0
-
-    def start(self, side: Side) -> FakeWorker:
-        self.started += 1
-        self.alive += 1
-        self.most_alive = max(self.alive, self.most_alive)
-        return FakeWorker(self, self.started)
-
-    def turns(self) -> list[tuple[str, str]]:
-        return [(variant, kind) for variant, kind in self.heard if kind not in ("load", "finish", "cache", "limits")]
-
-
-@dataclass
-class FakeWorker:
-    stage: Stage
-    pid: int
-    variant: str = ""
-    answered: int = 0
-
-    def ask(self, message: Message, expected: type[Any], timeout_s: float) -> Any:
-        if isinstance(message, Load):
-            self.variant = message.variant
-            assert self.pid in message.ours
-        kind = getattr(message, "kind", "")
-        size = f"{len(message.prompts)}×{len(message.prompts[0])}" if isinstance(message, Turn) else kind
-        self.stage.heard.append((self.variant, size))
-        error = self.stage.fails(self.variant, message)
-        if error:
-            raise error
-        self.answered += isinstance(message, Turn)
-        return {
-            "load": lambda: Loaded(engine=ENGINE, load_s=1, misplaced=self.stage.misplaced, decode_weight_bytes=5),
-            "turn": lambda: TurnTaken(
-                reading=RequestReading(token_s=[float(self.answered), float(self.answered) + 1]),
-                peak_bytes=known(self.answered),
-            ),
-            "cache": lambda: CacheMeasured(
-                cache=KvCache(
-                    layers=1, kv_heads=1, head_dim=1, bytes_per_element=2, measured_tokens=1, measured_bytes=4
-                )
-            ),
-            "limits": lambda: LimitsMeasured(
-                limits=DeviceLimits(bytes_per_s={"copy": 1.0}, array_bytes=1, flops_per_s=known(1))
-            ),
-            "finish": lambda: Finished(
-                memory=MEMORY,
-                swap_bytes=known(0),
-                idle_cpu_share=known(0.01),
-                foreign_gpu_processes=missing("no GPU"),
-                throttled_share=missing("no GPU"),
-            ),
-        }[kind]()
-
-    def close(self) -> None:
-        self.stage.alive -= 1
 
 
 def measure(
@@ -168,25 +74,6 @@ def measure(
         step=lambda what: None,
     )
     return ProcessPair(number, setting, found).measure(levels, alternation, probe=probe), found
-
-
-def planned(variant: str, kind: str, error: TurnError, streams: int | None = None, times: int = 99) -> Any:
-    left = [times]
-
-    def fails(who: str, message: Message) -> TurnError | None:
-        fits = streams is None or (isinstance(message, Turn) and len(message.prompts) == streams)
-        if who == variant and getattr(message, "kind", "") == kind and fits and left[0]:
-            left[0] -= 1
-            return error
-        return None
-
-    return fails
-
-
-OOM = TurnError(FailureKind.OUT_OF_MEMORY, "no room")
-DIED = TurnError(FailureKind.WORKER_DIED, "killed")
-HUNG = TurnError(FailureKind.TIMEOUT, "no answer within 3 s")
-RAISED = TurnError(FailureKind.ERROR, "ValueError: x")
 
 
 def test_every_pair_holds_one_turn_of_each_side_back_to_back() -> None:
@@ -216,6 +103,15 @@ def test_turns_go_round_the_levels_after_each_was_tried_from_small_to_large() ->
     measure(stage, [level("a", 1, 2), level("b", 2, 1), level("c", 4, 2)])
     sizes = [size for variant, size in stage.turns() if variant == "ours"]
     assert sizes == ["1×4", "2×4", "4×4", "1×4", "2×4", "4×4", "1×4", "4×4"]
+
+
+def test_who_loads_first_is_random_too() -> None:
+    def first(seed: int) -> tuple[str, str]:
+        stage = Stage()
+        measure(stage, [level()], seed=seed)
+        return stage.heard[0]
+
+    assert {first(seed) for seed in range(9)} == {("ours", "load"), ("base", "load")}
 
 
 def test_both_are_loaded_side_by_side_and_closed_at_the_end() -> None:
@@ -265,10 +161,11 @@ def test_cache_and_device_are_probed_when_asked_for() -> None:
     assert measure(Stage(), [level()])[1].limits is None
 
 
-def test_a_failed_probe_costs_nothing_else() -> None:
-    lived, found = measure(Stage(planned("ours", "limits", RAISED)), [level()], probe=True)
+@pytest.mark.parametrize("kind", ["limits", "cache"])
+def test_a_failed_probe_costs_nothing_else(kind: str) -> None:
+    lived, found = measure(Stage(planned("ours", kind, RAISED)), [level()], probe=True)
     assert lived
-    assert found.limits is None
+    assert (found.limits is None, found.cache is None) == (kind == "limits", kind == "cache")
     assert [(f.step, f.kind) for f in found.failures] == [("probe", FailureKind.ERROR)]
     assert len(found.processes) == 2
 
@@ -296,8 +193,9 @@ def test_a_worker_that_is_gone_ends_its_pair_of_processes_and_keeps_what_was_tak
     calls = [0]
 
     def fails(who: str, message: Message) -> TurnError | None:
-        calls[0] += who == "ours" and isinstance(message, Turn)
-        return error if calls[0] == 4 else None
+        ours = who == "ours" and isinstance(message, Turn)
+        calls[0] += ours
+        return error if ours and calls[0] == 4 else None
 
     stage = Stage(fails)
     lived, found = measure(stage, [level(pairs=5)])
@@ -309,13 +207,72 @@ def test_a_worker_that_is_gone_ends_its_pair_of_processes_and_keeps_what_was_tak
     assert lived, "once is no reason to give the level up"
 
 
-def test_a_level_that_kills_its_worker_twice_is_given_up() -> None:
-    stage = Stage(planned("ours", "turn", DIED, streams=8))
-    found = Findings()
-    ends = [measure(stage, [level("a", 1), level("b", 8)], found, number=n)[0] for n in range(3)]
+def test_the_deciding_level_is_tried_again_after_it_killed_its_worker_once() -> None:
+    stage, found = Stage(planned("ours", "turn", DIED)), Findings()
+    ends = [measure(stage, [level()], found, number=n)[0] for n in range(3)]
     assert ends == [False, False, True]
     assert len(found.failures) == 2
+    assert ("short", 1) not in found.pairs
+
+
+def test_any_other_level_is_given_up_at_once_so_that_the_rest_goes_on() -> None:
+    stage, found = Stage(planned("ours", "turn", HUNG, streams=8)), Findings()
+    levels = [level("a", 1), level("b", 8, deciding=False)]
+    ends = [measure(stage, levels, found, number=n)[0] for n in range(2)]
+    assert ends == [False, True]
+    assert len(found.failures) == 1
     assert len(found.pairs["a", 1]) == 3
+
+
+def test_larger_levels_of_a_workload_that_did_not_fit_are_not_tried() -> None:
+    stage = Stage(planned("ours", "turn", OOM, streams=4))
+    levels = [
+        level("a", 1),
+        level("a", 4, deciding=False),
+        level("a", 8, deciding=False),
+        level("b", 8, deciding=False),
+    ]
+    lived, found = measure(stage, levels)
+    assert lived
+    assert len(found.failures) == 1
+    assert set(found.pairs) == {("a", 1), ("b", 8)}
+
+
+def test_two_lethal_sizes_keep_larger_ones_of_their_workload_from_being_tried() -> None:
+    def fails(who: str, message: Message) -> TurnError | None:
+        lethal = who == "ours" and isinstance(message, Turn) and len(message.prompts) > 1
+        return DIED if lethal else None
+
+    stage, found = Stage(fails), Findings()
+    levels = [level("a", 1), *(level("a", size, deciding=False) for size in (2, 4, 8, 16))]
+    ends = [measure(stage, levels, found, number=n)[0] for n in range(3)]
+    assert ends == [False, False, True]
+    assert [f.concurrency for f in found.failures] == [2, 4]
+
+
+def test_failures_of_an_earlier_way_of_measuring_do_not_count() -> None:
+    stage, found = Stage(planned("ours", "turn", OOM, streams=8, times=1)), Findings()
+    levels = [level("b", 8, deciding=False)]
+    measure(stage, levels, found)
+    assert found.given_up(Side.VARIANT, levels[0])
+    found.first_try = 1
+    lived, _ = measure(stage, levels, found, Alternation.BLOCKS, number=1)
+    assert lived
+    assert len(found.pairs["b", 8]) == 3
+    assert {p.alternation for p in found.processes if p.process == 1} == {Alternation.BLOCKS}
+
+
+def test_what_the_one_that_is_left_has_seen_is_kept() -> None:
+    _, found = measure(Stage(planned("base", "turn", DIED)), [level()])
+    assert [p.side for p in found.processes] == [Side.VARIANT]
+
+
+def test_in_blocks_the_time_of_a_workload_is_each_side_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr("pipeline.alternation.time.monotonic", lambda: next(clock))
+    _, found = measure(Stage(), [level(pairs=2)], alternation=Alternation.BLOCKS, workload_timeout_s=25)
+    assert found.failures == [], "three turns of 10 s each: the third begins after 20 s"
+    assert len(found.pairs["short", 1]) == 2
 
 
 def test_turns_over_the_time_of_their_workload_are_counted_as_skipped() -> None:
@@ -334,7 +291,8 @@ def test_a_model_that_does_not_load_ends_the_pair_with_its_reason(variant: str) 
     assert not lived
     side = Side.VARIANT if variant == "ours" else Side.BASELINE
     assert [(f.side, f.step) for f in found.failures] == [(side, "load")]
-    assert len(found.load_failures(side)) == 1
+    assert len(found.load_failures(side, 0)) == 1
+    assert found.load_failures(side, 1) == []
     assert stage.turns() == []
     assert stage.alive == 0
 

@@ -108,7 +108,12 @@ def test_tracked_params_stand_in_params_yaml(stage: str) -> None:
     raw = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     for tracked in body(stage).get("params", []):
         value: Any = raw
-        for key in tracked.replace("${key}", "fp16").replace("${item.variant}", "fp16").split("."):
+        for key in (
+            tracked.replace("${key}", "fp16")
+            .replace("${item.variant}", "fp16")
+            .replace("${baseline}", "fp16")
+            .split(".")
+        ):
             value = value[key]
 
 

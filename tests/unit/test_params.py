@@ -345,6 +345,18 @@ def test_variants_and_eval_sets_whose_stage_names_collide_are_refused() -> None:
         ({"metric": "quality", "at_least": 90}, "quality is a share, so 90 is out of reach"),
         ({"metric": "quality_delta", "at_least": 0.9, "relative": True}, "relative to the baseline already"),
         ({"metric": "speedup", "at_least": 1.3, "relative": True}, "relative to the baseline already"),
+        (
+            {"metric": "decode_tokens_per_s", "at_least": 1.3, "relative": True},
+            "give a bound on speedup instead, which is measured turn by turn (higher is better)",
+        ),
+        (
+            {"metric": "ttft_s_p50", "at_most": 1.1, "relative": True},
+            "give a bound on ttft_speedup instead, which is measured turn by turn (higher is better)",
+        ),
+        (
+            {"metric": "decode_cost_s_per_token", "at_most": 1.1, "relative": True},
+            "give a bound on decode_cost_ratio instead, which is measured turn by turn (lower is better)",
+        ),
     ],
 )
 def test_a_bound_that_cannot_be_meant_is_refused(gate: dict[str, Any], words: str) -> None:
@@ -358,6 +370,7 @@ def test_a_bound_that_cannot_be_meant_is_refused(gate: dict[str, Any], words: st
         {"metric": "weight_bytes", "at_most": 0.5, "relative": True},
         {"metric": "quality", "at_least": 1.0},
         {"metric": "speedup", "at_least": 1.3},
+        {"metric": "decode_tokens_per_s", "at_least": 20, "relative": False},
     ],
 )
 def test_a_bound_that_can_be_meant_passes(gate: dict[str, Any]) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pipeline import params, records, retry, store
+from pipeline import checkpoint, params, records, retry, store
 from pipeline.errors import UserError
 from pipeline.params import Params
-from pipeline.readings import SpeedRecord
+from pipeline.readings import Alternation, SpeedRecord, Stop
 from pipeline.records import QualityRecord, QuantizeRecord, Status, missing
 
 
@@ -45,6 +45,28 @@ def test_a_variant_that_was_made_but_not_measured_or_scored_is_forced_there(sett
     scored = QualityRecord(variant="fp16", status=Status.FAILED, reason="killed", eval_set=eval_set)
     records.save(store.quality_record("fp16", eval_set), scored)
     assert retry.failed_stages(settings, []) == ["benchmark@fp16", f"evaluate@fp16-{eval_set}"]
+
+
+def measured(variant: str, stop: Stop | None = Stop.PRECISE, alternation: Alternation = Alternation.RESIDENT) -> None:
+    record = SpeedRecord(variant=variant, status=Status.OK, alternation=alternation, stop=stop)
+    records.save(store.speed_record(variant), record)
+
+
+def test_a_measurement_that_ended_early_is_forced_though_its_record_is_ok(settings: Params) -> None:
+    measured("fp16")
+    measured("int8", stop=None)
+    assert retry.failed_stages(settings, []) == ["benchmark@int8"]
+    measured("int8", stop=Stop.BUDGET)
+    assert retry.failed_stages(settings, []) == []
+
+
+def test_one_that_was_measured_alone_is_forced_where_there_is_a_baseline(
+    settings: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured("int8", Stop.NO_PAIRS, Alternation.ALONE)
+    assert retry.failed_stages(settings, []) == [], "the baseline has no artifact: making it comes first"
+    monkeypatch.setattr(checkpoint, "is_complete", store.artifact("fp16").__eq__)
+    assert retry.failed_stages(settings, []) == ["benchmark@int8"]
 
 
 def test_named_variants_alone_are_looked_at(settings: Params) -> None:

@@ -50,6 +50,7 @@ def sizes(variants: Sequence[VariantEvidence]) -> list[Line]:
         figures += [
             ("Allocated on the GPU", lambda e: _peak_of_process(e, attrgetter("allocator_peak_bytes"))),
             ("Reserved on the GPU", lambda e: _peak_of_process(e, attrgetter("allocator_reserved_peak_bytes"))),
+            ("CUDA context", _cuda_context),
             ("Process on the GPU, by NVML", lambda e: _peak_of_process(e, attrgetter("nvml_process_bytes"))),
         ]
     return [Line(label, tuple(cell(evidence) for evidence in variants)) for label, cell in figures]
@@ -93,9 +94,19 @@ def notes(variants: Sequence[VariantEvidence]) -> Iterator[str]:
             f"{EXTRAPOLATED} extrapolated beyond the largest measured size, "
             f"{' or '.join(f'{tokens:,}' for tokens in sorted(largest))} tokens in flight"
         )
+    for evidence in variants:
+        context = evidence.cuda_context
+        if context is not None and not isinstance(evidence.memory_model, str):
+            yield _context_note(evidence.variant, context)
     lengths = {e.context_length for e in variants if e.context_length}
     for length in sorted(lengths):
         yield f"no context is longer than the model's own, {length:,} tokens"
+
+
+def _context_note(variant: str, context: Reading) -> str:
+    if context.value is None:
+        return f"what fits of {variant} is without its CUDA context, which comes on top: {context.reason}"
+    return f"what fits of {variant} leaves room for its CUDA context, {_WEIGHTS.display(context.value)}"
 
 
 def _size(found: Reading) -> Cell:
@@ -127,6 +138,10 @@ def _peak_of_process(evidence: VariantEvidence, read: Callable[[MemoryReadings],
 def _of_model(evidence: VariantEvidence, metric: Metric, read: Callable[[capacity.MemoryModel], float]) -> Cell:
     model = evidence.memory_model
     return cells.absent(model) if isinstance(model, str) else cells.reading(metric, known(read(model)))
+
+
+def _cuda_context(evidence: VariantEvidence) -> Cell:
+    return _size(evidence.cuda_context or missing("the model runs on the CPU"))
 
 
 def _cache(evidence: VariantEvidence) -> Cell:

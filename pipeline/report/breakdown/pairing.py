@@ -24,6 +24,7 @@ _ALTERNATED = {
 _STOPPED = {
     Stop.PRECISE: "stopped because the interval reaches at most {half_width:g} % to either side",
     Stop.BUDGET: "stopped because the budget of {budget_s} s was spent",
+    Stop.TIME_LIMIT: "stopped because the time limit of the stage, {timeout_s} s, was near",
     Stop.NO_PAIRS: "stopped because there was nothing to pair",
     None: "ended because pairs of processes were lost",
 }
@@ -36,7 +37,7 @@ class Line:
     cell: Cell
     """The ratio with its interval."""
     work: Cell
-    """The second reading: CPU or device time of a token, which does not grow while the process waits for a core."""
+    """The second reading: CPU or device time of a token."""
     speedup: Speedup | None
     words: str
 
@@ -62,7 +63,9 @@ def _sentence(evidence: VariantEvidence, found: Speedup, params: Params) -> Iter
     floor = f"the baseline against itself: {ratio}: what this machine adds to a ratio of 1; {pairs}"
     yield floor if evidence.is_baseline else f"{ratio}, {pairs}"
     asked = params.benchmark.pairing
-    yield _STOPPED[evidence.speed.stop].format(half_width=100 * asked.half_width, budget_s=asked.budget_s)
+    yield _STOPPED[evidence.speed.stop].format(
+        half_width=100 * asked.half_width, budget_s=asked.budget_s, timeout_s=params.benchmark.timeout_s
+    )
     if evidence.speed.alternation is not Alternation.RESIDENT:
         yield alternated(evidence.speed)
 

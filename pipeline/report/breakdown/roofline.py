@@ -39,7 +39,7 @@ def _share(found: Reading) -> Cell:
 
 def device(variants: Sequence[VariantEvidence]) -> str:
     """The best that any probe of this device reached, in words; empty where none ran."""
-    limits = [evidence.speed.limits for evidence in variants if evidence.speed.limits]
+    limits = variants[0].limits
     kernels = {kernel for probe in limits for kernel in probe.bytes_per_s}
     best = {kernel: max(probe.bytes_per_s.get(kernel, 0.0) for probe in limits) for kernel in sorted(kernels)}
     compute = [probe.flops_per_s.value for probe in limits if probe.flops_per_s.value is not None]

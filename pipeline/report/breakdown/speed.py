@@ -61,10 +61,12 @@ def _compared(evidence: VariantEvidence, workload: str, compare: Compare) -> Spe
 SPEEDUP = _ratio("speedup", pairing.decode_speedup)
 DECODE = _statistic("decode_tokens_per_s")
 TTFT = _statistic("ttft_s_p50")
+WORK = of_speed(BY_NAME["decode_cost_s_per_token"], derive.decode_cost)
 COST = of_speed(BY_NAME["cost_per_million_tokens"], derive.cost_per_million_tokens)
 RATES: tuple[Column, ...] = (
     DECODE,
     SPEEDUP,
+    WORK,
     _ratio("decode_cost_ratio", pairing.decode_cost_ratio),
     _statistic("prefill_tokens_per_s"),
     _statistic("end_to_end_tokens_per_s"),

@@ -66,6 +66,18 @@ def test_the_cache_measured_is_the_one_of_the_formula(lively: Path, dtype: str, 
     assert cache.measured_bytes == 2 * 2 * 2 * 32 * size * tokens
 
 
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_the_cache_is_found_under_the_name_of_either_generation_of_transformers(
+    session: TransformersSession, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with torch.inference_mode():
+        made = session._model(input_ids=torch.tensor([PROMPT]), use_cache=True)
+    cache = made.get("cache", made.get("past_key_values"))
+    expected = session.kv_cache(PROMPT)
+    monkeypatch.setattr(session._model, "forward", lambda **_: {name: cache})
+    assert session.kv_cache(PROMPT) == expected
+
+
 def test_a_model_that_keeps_no_keys_and_values_is_refused(
     session: TransformersSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.metrics import capacity
 from pipeline.metrics.capacity import MemoryModel
-from pipeline.readings import KvCache, LevelPeak, Side
+from pipeline.readings import KvCache, LevelPeak, ProcessReading, Side
 from pipeline.records import known, missing
 
 
@@ -55,7 +57,7 @@ def test_a_line_through_peaks_that_lie_on_one(build):
     # 1000 + 3 × tokens
     found = model(build, [(10, 1030), (20, 1060), (50, 1150)])
     assert (found.fixed_bytes, found.slope_bytes, found.largest_tokens) == pytest.approx((1000, 3, 50))
-    assert found.peak_bytes(100) == pytest.approx(1300)
+    assert found.cuda_context_bytes == 0
 
 
 def test_no_measured_peak_is_under_predicted(build):
@@ -96,20 +98,43 @@ LINE = MemoryModel(fixed_bytes=1000, slope_bytes=3, largest_tokens=50)
 
 
 def test_what_fits():
-    # (1960 - 1000) / 3 = 320 tokens: 320 for one user, 106 for each of three, 3 users with 100 each
+    # (1960 - 1000) / 3 = 320 tokens: 320 for one user, 106 for each of three
     assert LINE.largest_context(1, 1960, 8192) == 320
     assert LINE.largest_context(3, 1960, 8192) == 106
-    assert LINE.most_users(100, 1960, 8192).value == 3
 
 
 def test_a_context_beyond_the_models_own_is_not_offered():
     assert LINE.largest_context(1, 1960, 256) == 256
-    assert LINE.most_users(257, 1960, 256).reason == "the model's context ends at 256 tokens"
 
 
 def test_a_model_that_does_not_fit_serves_nobody():
     assert LINE.largest_context(1, 900, 8192) == 0
-    assert LINE.most_users(1, 900, 8192).value == 0
+
+
+def test_the_cuda_context_takes_its_room():
+    # (1960 - 360 - 1000) / 3 = 200 tokens
+    assert replace(LINE, cuda_context_bytes=360).largest_context(1, 1960, 8192) == 200
+
+
+def on_gpu(build, nvml: float | None, reserved: float | None, **changes) -> ProcessReading:
+    made = build.process(**changes)
+    read = {
+        name: missing(f"no {name}") if value is None else known(value)
+        for name, value in {"nvml_process_bytes": nvml, "allocator_reserved_peak_bytes": reserved}.items()
+    }
+    return made.model_copy(update={"memory": made.memory.model_copy(update=read)})
+
+
+def test_the_cuda_context_is_what_nvml_sees_beyond_the_allocator(build):
+    ours = [on_gpu(build, 700, 400), on_gpu(build, 810, 500), on_gpu(build, None, 100), on_gpu(build, 900, None)]
+    theirs = on_gpu(build, 9000, 400, side=Side.BASELINE)
+    assert capacity.cuda_context_bytes([*ours, theirs]) == known(310)
+    assert capacity.cuda_context_bytes([on_gpu(build, 300, 400)]) == known(0)
+
+
+def test_without_nvml_the_cuda_context_is_missing(build):
+    assert capacity.cuda_context_bytes([on_gpu(build, None, 400)]) == missing("no nvml_process_bytes")
+    assert capacity.cuda_context_bytes([]) == missing("no process was measured to its end")
 
 
 def test_the_peak_over_levels_needs_every_one_of_them(build):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.metrics import catalogue
+from pipeline.metrics import catalogue, pairing
 from pipeline.metrics.catalogue import BY_NAME, MAIN, METRICS
 from pipeline.metrics.evidence import Serving
 from pipeline.readings import Alternation, Side
@@ -62,6 +62,7 @@ def test_every_metric_of_a_variant(build):
     # Two busy threads: 50 ms of CPU time per token against 100 ms
     assert value("decode_cost_ratio", ours).value == pytest.approx(0.5)
     assert value("decode_cost_ratio_ci_high", ours).value == pytest.approx(0.5 * 1.02839, rel=1e-5)
+    assert value("decode_cost_s_per_token", ours).value == pytest.approx(0.05)
     assert value("ttft_s_p50", ours).value == pytest.approx(0.1)
     assert value("tpot_s_p95", ours).value == pytest.approx(0.025)
     # 21 requests of 31 gaps
@@ -91,18 +92,40 @@ def test_the_baseline_is_its_own_measure_by_definition(build):
     assert [value(name, base).value for name in named] == [0] * 5
 
 
-def test_the_baselines_speedup_is_what_two_processes_of_it_showed(build):
-    base = replace(build.evidence(), speed=build.speed("fp16", [build.workload(tpot_s=0.048)]))
-    assert base.is_baseline
-    assert value("speedup", base).value == pytest.approx(0.05 / 0.048)
-    assert value("speedup_ci_low", base).value == pytest.approx(0.05 / 0.048 / 1.02839, rel=1e-5)
+RATIOS = [
+    f"{name}{end}" for name in ("speedup", "ttft_speedup", "decode_cost_ratio") for end in ("", "_ci_low", "_ci_high")
+]
+
+
+def test_the_baselines_ratios_are_one_whatever_two_processes_of_it_showed(build):
+    base = replace(build.evidence(), speed=build.speed("fp16", [build.workload(ttft_s=0.09, tpot_s=0.048)]))
+    assert [value(name, base).value for name in RATIOS] == [1] * 9
+    noise = base.ratio(base.headline, pairing.decode_speedup)
+    assert not isinstance(noise, str)
+    assert noise.ratio == pytest.approx(0.05 / 0.048)
+
+
+def test_a_baseline_whose_times_must_not_be_used_has_no_ratio_either(build):
+    swapped = [build.process(swap_bytes=known(2**20))]
+    base = replace(build.evidence(), speed=build.speed("fp16", processes=swapped))
+    assert {value(name, base).reason for name in RATIOS} == {"INVALID: 1.00 MiB of the worker were in swap"}
+    cut_off = replace(base, speed=build.speed("fp16", [build.workload(output_tokens=16)]))
+    assert {value(name, cut_off).reason for name in RATIOS} == {"INVALID: an output of 32 tokens where 16 are pinned"}
+    elsewhere = replace(base, speed=build.speed("fp16", [build.workload("elsewhere")]))
+    assert {value(name, elsewhere).reason for name in RATIOS} == {"the benchmark has no workload 'instruction'"}
+
+
+def test_work_per_token_is_device_time_where_there_is_some(build):
+    on_cuda = build.request(tpot_s=0.05, device_s=(0.1, 0.1 + 31 * 0.04))
+    speed = build.speed("fp16", [build.workload(pairs=build.pairs(on_cuda, on_cuda))])
+    assert value("decode_cost_s_per_token", replace(build.evidence(), speed=speed)).value == pytest.approx(0.04)
 
 
 def test_speed_is_that_of_the_headline_workload_alone(build):
-    workloads = [build.workload("long", tpot_s=9.0), build.workload(tpot_s=0.05)]
-    ours = replace(build.evidence(), speed=build.speed("fp16", workloads))
-    assert value("decode_tokens_per_s", ours).value == pytest.approx(20)
-    assert value("speedup", ours).value == pytest.approx(1)
+    workloads = [build.workload("long", tpot_s=9.0), build.workload(tpot_s=0.025)]
+    ours = replace(build.evidence("int8", baseline=build.evidence()), speed=build.speed("int8", workloads))
+    assert value("decode_tokens_per_s", ours).value == pytest.approx(40)
+    assert value("speedup", ours).value == pytest.approx(2)
 
 
 def swept(build, **changes):
@@ -110,7 +133,8 @@ def swept(build, **changes):
     workloads = [build.workload(concurrency=streams, tpot_s=0.04 + 0.01 * streams) for streams in (1, 2, 4)]
     peaks = [build.peak(workload, 1000 * workload.concurrency) for workload in workloads]
     speed = build.speed("int8", workloads, processes=[build.process(number, peaks=peaks) for number in range(3)])
-    return replace(build.evidence("int8"), speed=speed, concurrency={"instruction": 2}, **changes)
+    ours = build.evidence("int8", baseline=build.evidence())
+    return replace(ours, speed=speed, concurrency={"instruction": 2}, **changes)
 
 
 def test_load_time_is_the_median_of_the_variants_processes(build):
@@ -131,6 +155,26 @@ def test_levels_of_the_sweep_do_not_mix_with_the_workload(build):
     assert value("cost_per_passing_answer", ours).value == pytest.approx(0.0001 * 1.96 / 2 / 0.75)
 
 
+def test_the_cuda_context_takes_room_on_a_gpu_alone(build):
+    ours = swept(build)
+    on_gpu = {
+        "nvml_process_bytes": known(500 * 2**20),
+        "allocator_reserved_peak_bytes": known(100 * 2**20),
+    }
+    processes = [
+        process.model_copy(update={"memory": process.memory.model_copy(update=on_gpu)})
+        for process in ours.speed.processes
+    ]
+
+    def context(device: str) -> float:
+        changes = {"processes": processes, "engine": build.engine(device=device)}
+        model = replace(ours, speed=ours.speed.model_copy(update=changes)).memory_model
+        assert not isinstance(model, str)
+        return model.cuda_context_bytes
+
+    assert (context("cuda"), context("cpu")) == (400 * 2**20, 0)
+
+
 def test_figures_of_the_sweep(build):
     # 0.1 + 31 × 0.05, 0.06, 0.08 = 1.65, 1.96, 2.58 s: rates 19.4, 32.7, 49.6; powers 11.8, 16.7, 19.2
     ours = swept(build)
@@ -146,7 +190,7 @@ def test_capacity_is_fitted_on_all_levels(build):
     model = swept(build).memory_model
     assert not isinstance(model, str)
     assert model.slope_bytes == 23040
-    assert model.peak_bytes(232) == 1000
+    assert model.fixed_bytes == 1000 - 23040 * 232
 
 
 def test_what_fits_is_within_the_memory_of_params_and_the_models_context(build):
@@ -154,8 +198,6 @@ def test_what_fits_is_within_the_memory_of_params_and_the_models_context(build):
     ours = swept(build, serving=Serving(memory_gib=1))
     assert ours.largest_context(10).value == 4683
     assert ours.largest_context(1).value == 8192
-    assert ours.most_users(4683).value == 10
-    assert ours.most_users(8193).reason == "the model's context ends at 8,192 tokens"
     no_memory = "no memory to fit into is given (serving.memory_gib)"
     assert swept(build, serving=Serving()).largest_context(1).reason == no_memory
     assert swept(build, context_length=None).largest_context(1).reason == "the model's context length is not known"
@@ -164,12 +206,11 @@ def test_what_fits_is_within_the_memory_of_params_and_the_models_context(build):
     )
 
 
-def test_the_best_probe_of_variant_and_baseline_is_the_ceiling(build):
-    base, ours = build.evidence(), build.evidence("int8")
-    assert ours.speed.limits is not None
-    slow = ours.speed.limits.model_copy(update={"bytes_per_s": {"copy": 1e9}})
-    ours = replace(ours, speed=ours.speed.model_copy(update={"limits": slow}))
-    alone, beside = value("mbu", ours).value, value("mbu", replace(ours, baseline=base)).value
+def test_the_best_of_all_probes_is_the_ceiling(build):
+    ours = build.evidence("int8")
+    [own] = ours.limits
+    slow = own.model_copy(update={"bytes_per_s": {"copy": 1e9}})
+    alone, beside = (value("mbu", replace(ours, limits=limits)).value for limits in ((slow,), (slow, own)))
     assert alone is not None
     assert beside == pytest.approx(alone / 20)
 
@@ -204,7 +245,8 @@ def test_unsteady_rates_are_refused_but_paired_ratios_are_kept(build):
         for tpot_s in (0.05, 0.1)
         for pair in build.pairs(build.request(tpot_s=tpot_s / 2), build.request(tpot_s=tpot_s))
     ]
-    ours = replace(build.evidence("int8"), speed=build.speed("int8", [build.workload(pairs=pairs)]))
+    ours = build.evidence("int8", baseline=build.evidence())
+    ours = replace(ours, speed=build.speed("int8", [build.workload(pairs=pairs)]))
     assert "decode rates spread over" in (value("decode_tokens_per_s", ours).reason or "")
     assert value("cost_per_million_tokens", ours).value is None
     assert value("goodput_requests_per_s", ours).value is None
@@ -272,7 +314,8 @@ def test_without_a_baseline_nothing_is_compared(build):
 
 def test_two_pairs_of_processes_have_a_speedup_without_an_interval(build):
     pairs = build.pairs(build.request(), build.request(), processes=2)
-    ours = replace(build.evidence("int8"), speed=build.speed("int8", [build.workload(pairs=pairs)]))
+    ours = build.evidence("int8", baseline=build.evidence())
+    ours = replace(ours, speed=build.speed("int8", [build.workload(pairs=pairs)]))
     assert value("speedup", ours).value == pytest.approx(1)
     assert value("speedup_ci_low", ours).reason == "an interval needs 3 pairs of processes, there are 2"
 

@@ -49,6 +49,7 @@ def test_the_remedy_is_what_ended_the_measurement():
     words = {stop: ProcessPairs(3, stop).to_decide(1.0, 0.5, 2.0, 1.5) for stop in (None, *Stop)}
     assert words[Stop.BUDGET].endswith("(benchmark.pairing.budget_s would have to grow)")
     assert words[Stop.PRECISE].endswith("(benchmark.pairing.half_width would have to shrink)")
+    assert words[Stop.TIME_LIMIT].endswith("(benchmark.timeout_s would have to grow)")
     assert words[Stop.NO_PAIRS].endswith(words[None])
     assert "no number of pairs of processes" in ProcessPairs(3, None).to_decide(1.0, 0.5, 2.0, 1.0)
 
@@ -69,6 +70,11 @@ def test_every_metric_with_an_interval_says_what_it_is_over(build):
 
 
 def test_a_metric_is_ranked_by_a_paired_one_that_has_an_interval():
-    paired = [catalogue.BY_NAME[metric.paired] for metric in catalogue.METRICS if metric.paired]
-    assert [metric.name for metric in paired] == ["speedup"]
-    assert all(metric.low and metric.versus_baseline for metric in paired)
+    paired = {metric.name: metric.paired for metric in catalogue.METRICS if metric.paired}
+    assert paired == {
+        "decode_tokens_per_s": "speedup",
+        "tpot_s_p50": "speedup",
+        "ttft_s_p50": "ttft_speedup",
+        "decode_cost_s_per_token": "decode_cost_ratio",
+    }
+    assert all(metric.low and metric.versus_baseline for metric in map(catalogue.BY_NAME.__getitem__, paired.values()))

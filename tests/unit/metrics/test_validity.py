@@ -29,6 +29,20 @@ def test_what_either_side_saw_makes_the_record_invalid(build, side, name, value,
     assert validity.record_reasons(build.speed("int8", processes=processes)) == [reason]
 
 
+@pytest.mark.parametrize(
+    ("reason", "invalid"),
+    [
+        (validity.invalid(["2.00 MiB of the worker were in swap"]), True),
+        ("benchmark invalid: parameters on the CPU", True),
+        ("evaluate support-desk invalid: parameters on the CPU", True),
+        ("benchmark failed: the settings are invalid: no such key", False),
+        ("P95 needs 20 readings, there are 9", False),
+    ],
+)
+def test_whether_a_reason_is_of_a_number_that_must_not_be_used(reason, invalid):
+    assert validity.is_invalid(reason) is invalid
+
+
 def test_several_reasons_are_all_said(build):
     processes = [build.process(swap_bytes=known(2**30)), build.process(1, throttled_share=known(1))]
     reasons = validity.record_reasons(build.speed("int8", processes=processes))

@@ -25,17 +25,20 @@ def processes(*pids: int) -> list[tuple[int, int | None]]:
         ([10], [], known(0)),
         ([10, 11], [], known(0)),
         ([10, 12], [], known(1)),
-        ([10], [12], known(1)),
-        ([12, 13], [10], known(2)),
+        ([10], [12], known(0)),  # a desktop
         ([10, 12], [12], known(1)),  # one process in both lists
+        ([10, 12], [13], known(1)),
         ([], [], UNKNOWN),
+        ([], [12], UNKNOWN),
+        ([12, 13], [10], UNKNOWN),
         ([12], [], UNKNOWN),
         ([12, 13], [], UNKNOWN),
         ([12, 13, 14], [], known(1)),
-        ([12, 13], [14, 15], known(2)),
+        ([12, 13], [14, 15], UNKNOWN),
+        ([12, 13, 14], [15], known(1)),
     ],
 )
-def test_processes_that_are_not_ours_are_counted(
+def test_computing_processes_that_are_not_ours_are_counted(
     monkeypatch: pytest.MonkeyPatch, computing: list[int], drawing: list[int], foreign: Reading
 ) -> None:
     nvml = FakeNvml(monkeypatch, processes(*computing), processes(*drawing))

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pynvml
 import pytest
 
@@ -126,6 +127,85 @@ def test_without_driver_there_is_no_free_gpu_memory(monkeypatch: pytest.MonkeyPa
 
 def test_some_of_the_memory_is_available() -> None:
     assert 2**20 < hardware.available_bytes() <= hardware.memory_bytes()
+
+
+MACHINE = 9000
+
+
+def cgroups(monkeypatch: pytest.MonkeyPatch, folder: Path, own: str, files: dict[str, str]) -> None:
+    """A machine with 9000 bytes available where /proc/self/cgroup says `own` and /sys/fs/cgroup has these files."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=MACHINE))
+    monkeypatch.setattr(hardware, "OWN_CGROUPS", folder / "own")
+    monkeypatch.setattr(hardware, "CGROUPS", folder / "mounted")
+    (folder / "own").write_text(own)
+    for name, text in files.items():
+        path = folder / "mounted" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def version_2(group: str, limit: int | str, usage: int, cache: tuple[int, int] = (0, 0)) -> dict[str, str]:
+    stat = f"anon 5\nfile 77\ninactive_file {cache[0]}\nactive_file {cache[1]}\n"
+    return {
+        f"{group}memory.max": f"{limit}\n",
+        f"{group}memory.current": f"{usage}\n",
+        f"{group}memory.stat": stat,
+    }
+
+
+def version_1(group: str, limit: int, usage: int, cache: tuple[int, int] = (0, 0)) -> dict[str, str]:
+    stat = f"inactive_file 1\nactive_file 1\ntotal_inactive_file {cache[0]}\ntotal_active_file {cache[1]}\n"
+    return {
+        f"memory/{group}memory.limit_in_bytes": f"{limit}\n",
+        f"memory/{group}memory.usage_in_bytes": f"{usage}\n",
+        f"memory/{group}memory.stat": stat,
+    }
+
+
+NO_LIMIT_1 = 9223372036854771712
+HYBRID = "9:name=systemd:/\n4:memory:/docker/abc\n0::/\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "available"),
+    [
+        ("0::/\n", version_2("", 5000, 2000), 3000),
+        ("0::/\n", version_2("", 5000, 2000, (300, 40)), 3340),
+        ("0::/\n", version_2("", "max", 2000), MACHINE),
+        ("0::/\n", version_2("", 50_000, 2000), MACHINE),
+        ("0::/\n", version_2("", 2000, 2005), 0),
+        ("0::/a/b\n", version_2("a/b/", "max", 100) | version_2("a/", 4000, 500), 3500),
+        ("0::/a/b\n", version_2("a/b/", 4000, 500) | version_2("a/", 3000, 600), 2400),
+        ("0::/a/b\n", version_2("a/b/", 4000, 500) | version_2("a/", 8000, 600), 3500),
+        ("0::/a\n", version_2("other/", 100, 50), MACHINE),
+        ("0::/a\n", {}, MACHINE),
+        (HYBRID, version_1("docker/abc/", 5000, 2000), 3000),
+        (HYBRID, version_1("", 5000, 2000, (300, 40)), 3340),
+        (HYBRID, version_1("docker/abc/", NO_LIMIT_1, 2000), MACHINE),
+        (HYBRID, version_1("docker/abc/", 5000, 2000) | version_2("unified/", 1, 1), 3000),
+        ("4:hugetlb,memory:/a\n", version_1("a/", 5000, 2000), 3000),
+        ("5:cpu,cpuacct:/o\n4:memory:/a\n", version_1("o/", 100, 50) | version_1("a/", 5000, 2000), 3000),
+        ("", version_2("", 5000, 2000), MACHINE),
+    ],
+)
+def test_available_memory_is_the_least_of_the_machines_and_the_cgroups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, files: dict[str, str], available: int
+) -> None:
+    cgroups(monkeypatch, tmp_path, own, files)
+    assert hardware.available_bytes() == available
+
+
+def test_a_cgroup_without_statistics_has_no_page_cache_to_give_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups(monkeypatch, tmp_path, "0::/\n", {"memory.max": "5000\n", "memory.current": "2000\n"})
+    assert hardware.available_bytes() == 3000
+
+
+def test_a_system_without_cgroups_has_the_machines_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cgroups(monkeypatch, tmp_path, "0::/\n", version_2("", 5000, 2000))
+    (tmp_path / "own").unlink()
+    assert hardware.available_bytes() == MACHINE
 
 
 def caches(folder: Path, *found: tuple[int, int, int, str, str]) -> Path:

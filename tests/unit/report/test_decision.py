@@ -30,7 +30,7 @@ def test_the_fastest_of_those_that_pass(project, four_variants):
     )
     better = "1.25× (1.22 to 1.29) of int4-gptq"
     assert why(found) == {
-        "fp16": f"ranked lower on Decode speed vs baseline: 1.00× (0.97 to 1.03) against {better}",
+        "fp16": f"ranked lower on Decode speed vs baseline: 1.00× (1.00 to 1.00) against {better}",
         "int8": f"ranked lower on Decode speed vs baseline: 0.25× (0.24 to 0.26) against {better}",
         "int4-gptq": "passes every gate and leads on Decode speed vs baseline",
         "int4-awq": "failed: quantize: out of memory",
@@ -41,11 +41,11 @@ def test_the_fastest_of_those_that_pass(project, four_variants):
 def test_a_dominated_variant_is_told_on_what(project, build):
     fp16 = build.evidence("fp16", SCORES)
     slow = build.evidence("int8", SCORES, tpot_s=0.1, peak_bytes=2**30)
-    found = decide(project, fp16, slow)
+    found = decide(project, fp16, slow, build.failed("int4"))
     assert found.pick == "fp16"
-    assert found.headline == "Ship fp16, the baseline. Ranked lower: int8."
+    assert found.headline == "Ship fp16, the baseline. Ranked lower: int8; failing: int4."
     assert why(found)["int8"] == (
-        "dominated by fp16: Decode tokens/s 10.0 against 20.0, Peak memory 1.00 GiB against 900 MiB"
+        "dominated by fp16: Decode speed vs baseline 0.50× against 1.00×, Peak memory 1.00 GiB against 900 MiB"
     )
 
 
@@ -187,12 +187,40 @@ def test_a_rate_is_ranked_by_its_ratio_measured_in_turns(project, build):
     """The second is measured while the machine is twice as fast, and so is its baseline: it is no faster."""
     early = spread(build, "a", [1.5, 1.5, 1.5])
     pairs = build.pairs(build.request(tpot_s=0.02), build.request(tpot_s=0.025))
-    late = replace(build.evidence("b", SCORES), speed=build.speed("b", [build.workload(pairs=pairs)]))
+    speed = build.speed("b", [build.workload(pairs=pairs)], peak_bytes=800 * 2**20)
+    late = replace(build.evidence("b", SCORES), speed=speed)
     found = decide(project, build.evidence("fp16", SCORES), early, late)
     assert found.pick == "a"
     assert why(found)["b"] == (
         "ranked lower on Decode speed vs baseline: 1.25× (1.22 to 1.29) against 1.50× (1.46 to 1.54) of a"
     )
+
+
+def test_its_own_noise_neither_ranks_nor_gates_the_baseline(project, build):
+    """One of two processes of the baseline was half as fast again as the other, and in one pair it was slower."""
+    project.raw["gates"]["fast"] = {"metric": "speedup", "at_least": 1.0}
+    noisy = spread(build, "fp16", [1.5, 1.5, 1.5])
+    ours = spread(build, "int8", [1.2, 1.2, 1.2])
+    assert decide(project, noisy, ours).pick == "int8"
+    undecided = decide(project, spread(build, "fp16", [0.9, 1.0, 1.1]), ours)
+    assert [verdict.verdict for verdict in undecided.variants[0].gates] == [Verdict.PASS] * 3
+
+
+def test_dominance_is_by_the_ratio_measured_in_turns(project, build):
+    """The second has more tokens/s only because the machine was twice as fast when it was measured."""
+    early = spread(build, "a", [1.5, 1.5, 1.5])
+    pairs = build.pairs(build.request(tpot_s=0.02), build.request(tpot_s=0.025))
+    late = replace(build.evidence("b", SCORES), speed=build.speed("b", [build.workload(pairs=pairs)]))
+    found = decide(project, build.evidence("fp16", SCORES), early, late)
+    assert found.variants[2].dominated_by == ["a"]
+    assert why(found)["b"] == "dominated by a: Decode speed vs baseline 1.25× against 1.50×"
+
+
+def test_where_one_variant_has_no_ratio_the_rates_tell_who_dominates(project, build):
+    alone = build.pairs(build.request(tpot_s=0.1), None)
+    ours = replace(build.evidence("int8", SCORES), speed=build.speed("int8", [build.workload(pairs=alone)]))
+    found = decide(project, build.evidence("fp16", SCORES), ours)
+    assert why(found)["int8"] == "dominated by fp16: Decode tokens/s 10.0 against 20.0"
 
 
 def test_without_intervals_the_rates_themselves_rank(project, build):

@@ -35,7 +35,7 @@ def row(
     )
 
 
-BASELINE = row("fp16", weight_bytes=1000 * 2**20, decode_tokens_per_s=20)
+BASELINE = row("fp16", weight_bytes=1000 * 2**20)
 
 
 def judged(gate: Gate, ours: Row) -> tuple[Verdict, str]:
@@ -143,14 +143,14 @@ def test_a_speed_up_without_an_interval_is_undecided():
 
 
 def test_a_relative_bound_is_a_multiple_of_the_baseline():
-    gate = Gate(metric="decode_tokens_per_s", at_least=1.5, relative=True)
-    found = gates.judge("fast", gate, row(decode_tokens_per_s=29), BASELINE)
-    assert (found.verdict, found.bound, found.reason) == (Verdict.FAIL, 30, "29.0 < 30.0")
-    assert gates.describe(gate, BASELINE) == "Decode tokens/s ≥ 1.5 × fp16's (30.0)"
+    gate = Gate(metric="weight_bytes", at_most=0.5, relative=True)
+    found = gates.judge("small", gate, row(weight_bytes=501 * 2**20), BASELINE)
+    assert (found.verdict, found.bound, found.reason) == (Verdict.FAIL, 500 * 2**20, "501 MiB > 500 MiB")
+    assert gates.describe(gate, BASELINE) == "Weights on disk ≤ 0.5 × fp16's (500 MiB)"
 
 
 def test_a_relative_bound_without_a_baseline_is_undecided():
-    verdict, reason = judged(Gate(metric="ttft_s_p50", at_most=1.0, relative=True), row(ttft_s_p50=0.1))
+    verdict, reason = judged(Gate(metric="peak_memory_bytes", at_most=1.0, relative=True), row(peak_memory_bytes=1))
     assert verdict is Verdict.UNDECIDED
     assert "relative to the baseline fp16, whose value is missing: not measured" in reason
 

@@ -25,6 +25,19 @@ def test_records_are_read_and_compared_to_the_baseline(project, pair):
     assert found.strays == ()
 
 
+def test_the_probes_of_all_records_are_known_to_each_variant(project, pair):
+    fp16, int8 = pair
+    probes = [
+        int8.speed.limits.model_copy(update={"bytes_per_s": {"copy": rate}, "array_bytes": 1}) for rate in (1e9, 2e9)
+    ]
+    speeds = [e.speed.model_copy(update={"limits": probe}) for e, probe in zip(pair, probes, strict=True)]
+    unprobed = replace(int8, variant="int4", speed=int8.speed.model_copy(update={"variant": "int4", "limits": None}))
+    written = [replace(e, speed=speed) for e, speed in zip((fp16, int8), speeds, strict=True)]
+    found = gather(project.write(*written, unprobed)).variants
+    assert [evidence.limits for evidence in found] == [tuple(probes)] * 3
+    assert found[1].baseline is found[0]
+
+
 def test_the_baseline_need_not_come_first(project, pair):
     project.raw["baseline"] = "int8"
     against = {"baseline": "int8", "baseline_artifact_sha256": pair[1].artifact_sha256}

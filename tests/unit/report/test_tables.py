@@ -20,8 +20,8 @@ def test_columns_stand_in_the_promised_order(project, four_variants):
     header = text.splitlines()[0]
     assert header == (
         HEADER + ",ttft_speedup,ttft_speedup_ci_low,ttft_speedup_ci_high,decode_cost_ratio,decode_cost_ratio_ci_low,"
-        "decode_cost_ratio_ci_high,aggregate_tokens_per_s,prefill_tokens_per_s,end_to_end_tokens_per_s,ttft_s_p99,"
-        "tpot_s_p99,itl_s_p50,itl_s_p95,itl_s_p99,goodput_requests_per_s,knee_concurrency,best_aggregate_tokens_per_s,"
+        "decode_cost_ratio_ci_high,decode_cost_s_per_token,aggregate_tokens_per_s,prefill_tokens_per_s,"
+        "end_to_end_tokens_per_s,ttft_s_p99,tpot_s_p99,itl_s_p50,itl_s_p95,itl_s_p99,goodput_requests_per_s,knee_concurrency,best_aggregate_tokens_per_s,"
         "mbu,kv_bytes_per_token,cost_per_passing_answer,bits_per_weight,load_s,quantize_s,length_finish_share,"
         "empty_outputs"
     )
@@ -35,6 +35,7 @@ def test_missing_numbers_are_empty_cells_and_bytes_are_whole(project, four_varia
     assert float(lines["int4-gptq"]["speedup"]) == pytest.approx(1.25)
     assert float(lines["int4-gptq"]["speedup_ci_low"]) == pytest.approx(1.25 / 1.02839, rel=1e-5)
     assert float(lines["int4-gptq"]["speedup_ci_high"]) == pytest.approx(1.25 * 1.02839, rel=1e-5)
+    assert [lines["fp16"][f"speedup{end}"] for end in ("", "_ci_low", "_ci_high")] == ["1"] * 3
     failed = lines["int4-awq"]
     assert (failed["status"], failed["reason"], failed["frontier"]) == ("failed", "quantize: out of memory", "false")
     assert failed["quality"] == failed["artifact_sha256"] == failed["empty_outputs"] == ""

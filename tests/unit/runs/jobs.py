@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.runs import base, prompts, quantize
+from pipeline.levels import Sweep
+from pipeline.runs import base, benchmark, prompts, quantize
 
 DTYPES = {"cpu": "float32", "cuda": "float16"}
 
@@ -35,3 +36,34 @@ def quantize_job(quantizer: str = "fp16", **settings: Any) -> quantize.Job:
         threads=2,
         seed=0,
     )
+
+
+def sweep(*concurrency: int) -> Sweep:
+    return Sweep(workload="short", concurrency=list(concurrency), pairs=1)
+
+
+def benchmark_job(**changes: Any) -> benchmark.Job:
+    fields: dict[str, Any] = {
+        "variant": "one",
+        "engine": "transformers",
+        "baseline": "one",
+        "baseline_engine": "transformers",
+        "device": "cpu",
+        "compute_dtype": {"cpu": "float32", "cuda": "float16"},
+        "threads": 1,
+        "cores": None,
+        "waiting": "passive",
+        "allocator": "default",
+        "seed": 7,
+        "workload": "short",
+        "sweep": sweep(1, 2),
+        "processes": 3,
+        "half_width": 0.9,
+        "budget_s": 0,
+        "alternation": "auto",
+        "time_limit_s": 600,
+        "load_timeout_s": 120,
+        "request_timeout_s": 60,
+        "workload_timeout_s": 60,
+    }
+    return benchmark.Job(**(fields | changes))

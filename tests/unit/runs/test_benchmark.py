@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 import pytest
+from unit.runs.jobs import benchmark_job as job
+from unit.runs.jobs import sweep
 
 from pipeline import residents, store
 from pipeline.errors import UserError
@@ -21,33 +23,6 @@ from pipeline.residents import Message, Reply, Resident, Turn
 from pipeline.runs import benchmark
 
 pytestmark = pytest.mark.usefixtures("project")
-
-
-def job(**changes: Any) -> benchmark.Job:
-    fields: dict[str, Any] = {
-        "variant": "one",
-        "engine": "transformers",
-        "baseline": "one",
-        "baseline_engine": "transformers",
-        "device": "cpu",
-        "compute_dtype": {"cpu": "float32", "cuda": "float16"},
-        "threads": 1,
-        "cores": None,
-        "waiting": "passive",
-        "allocator": "default",
-        "seed": 7,
-        "workload": "short",
-        "sweep_workload": "short",
-        "sweep": [1, 2],
-        "processes": 3,
-        "half_width": 0.9,
-        "budget_s": 0,
-        "alternation": "auto",
-        "load_timeout_s": 120,
-        "request_timeout_s": 60,
-        "workload_timeout_s": 60,
-    }
-    return benchmark.Job(**(fields | changes))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +47,12 @@ def test_a_real_tiny_model_is_measured_against_itself(measured: SpeedRecord) -> 
     assert measured.engine is not None
     assert measured.engine.kernels == {"Linear": 14}
     assert measured.engine.threads == 1
-    assert measured.engine.settings == {"cores": "all", "waiting": "passive", "allocator": "default"}
+    assert measured.engine.settings == {
+        "threads": "1",
+        "cores": "all",
+        "waiting": "passive",
+        "allocator": "default",
+    }
     assert measured.seed == 7
     # What goes to the file comes back the same.
     assert SpeedRecord.model_validate_json(measured.model_dump_json()) == measured
@@ -94,9 +74,10 @@ def test_every_level_has_its_pairs_from_three_processes(measured: SpeedRecord) -
 
 
 def test_both_sides_are_processes_of_their_own_with_their_memory(measured: SpeedRecord) -> None:
-    assert [(p.process, p.side) for p in measured.processes] == [
-        (number, side) for number in range(3) for side in (Side.VARIANT, Side.BASELINE)
+    assert sorted((p.process, p.side) for p in measured.processes) == [
+        (number, side) for number in range(3) for side in (Side.BASELINE, Side.VARIANT)
     ]
+    assert {p.alternation for p in measured.processes} == {Alternation.RESIDENT}
     for process in measured.processes:
         assert process.load_s > 0
         assert [(peak.concurrency, peak.tokens) for peak in process.peaks] == [(1, 27), (2, 54)]
@@ -138,7 +119,7 @@ def asking(monkeypatch: pytest.MonkeyPatch, change: Callable[[Resident, Message]
 
 
 # Turns of one pair of processes show how failures are counted as well as three would.
-ONCE: dict[str, Any] = {"sweep": [1], "processes": 1}
+ONCE: dict[str, Any] = {"sweep": sweep(), "processes": 1}
 
 
 def test_a_killed_worker_costs_its_pair_of_processes_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

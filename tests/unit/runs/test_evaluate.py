@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pipeline import checkpoint, progress, records, store
 from pipeline.engines import Completion
 from pipeline.engines import transformers as engine
-from pipeline.records import FinishReason, ItemPrompt, QualityRecord, Status
+from pipeline.records import EngineInfo, FinishReason, ItemPrompt, QualityRecord, Status
 from pipeline.runs import evaluate
 from pipeline.tokenizer import Tokenizer
 
@@ -82,8 +81,19 @@ class FakeSession:
         cut = text.endswith("…")
         return Completion(self._tokenizer.text(text.rstrip("…")), FinishReason.LENGTH if cut else FinishReason.STOP)
 
-    def info(self) -> Any:
-        return None
+    def info(self) -> EngineInfo:
+        """Names one kernel for each batch that was answered."""
+        return EngineInfo(
+            name="fake",
+            packages={},
+            device="cpu",
+            device_name="CPU",
+            compute_dtype="float32",
+            threads=2,
+            kernels={"Linear": len(self.limits)},
+            fallback_kernels={},
+            attention="eager",
+        )
 
 
 def run(monkeypatch: pytest.MonkeyPatch, **answers: str) -> tuple[QualityRecord, FakeSession]:
@@ -126,6 +136,14 @@ def test_each_item_is_scored_by_the_scorer_of_its_category(monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("project")
+def test_the_engine_is_described_as_it_was_after_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    record, session = run(monkeypatch, pick_1="x", name_1="x", shape_1="x", fields_1="{}")
+    assert record.engine is not None
+    assert record.engine.kernels == {"Linear": len(session.limits)}
+    assert len(session.limits) == 3
+
+
+@pytest.mark.usefixtures("project")
 def test_a_real_tiny_model_answers_every_item(capsys: pytest.CaptureFixture[str]) -> None:
     record = evaluate.run(job())
     assert record.status is Status.OK
@@ -154,7 +172,10 @@ def test_the_batch_size_does_not_change_the_answers_in_float32() -> None:
 def test_parameters_elsewhere_make_the_run_invalid(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert project.is_dir()
     monkeypatch.setattr(engine.TransformersSession, "misplaced", lambda _: ["model.norm.weight"])
-    assert evaluate.run(job()).status is Status.INVALID
+    record = evaluate.run(job())
+    assert record.status is Status.INVALID
+    assert record.engine is not None
+    assert "model.norm.weight" in str(record.reason)
 
 
 def test_whatever_the_model_writes_is_read_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

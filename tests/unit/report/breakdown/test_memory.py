@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from synthetic import MIB
 
+from pipeline.metrics.evidence import Serving
 from pipeline.readings import KvCache, LevelPeak, MemoryReadings, Side
 from pipeline.records import Status, known, missing
 from pipeline.report.breakdown import memory
@@ -137,9 +140,27 @@ def test_a_gpu_has_allocator_peaks_and_nvml(ours, build):
     assert sizes["Allocated on the GPU"] == "300 MiB"
     assert sizes["Reserved on the GPU"] == "400 MiB"
     assert sizes["Process on the GPU, by NVML"] == "700 MiB"
+    assert sizes["CUDA context"] == "300 MiB"
     assert sizes["Process, while running"] == "901 MiB"
     assert "allocator had reserved" in memory.kind(found)
     assert list(memory.strangers(found)) == []
+
+
+def gpu_fits(ours, build, **changes):
+    """The largest context of one user and the notes: 1 GiB of fixed part and 1 MiB a token in 2 GiB."""
+    processes = [on_gpu(build, peaks=peaks((1, 232), (8, 1856)), **changes)]
+    found = [replace(ours(processes=processes, engine=build.engine(device="cuda")), serving=Serving(memory_gib=2))]
+    return memory.contexts(found)[0].cells[0].text, list(memory.notes(found))
+
+
+def test_what_fits_on_a_gpu_leaves_room_for_the_cuda_context(ours, build):
+    largest, notes = gpu_fits(ours, build)
+    assert largest == "724", "1024 without the context of 300 MiB"
+    assert "what fits of fp16 leaves room for its CUDA context, 300 MiB" in notes
+    unseen = on_gpu(build).memory.model_copy(update={"nvml_process_bytes": missing("NVML does not list it")})
+    largest, notes = gpu_fits(ours, build, memory=unseen)
+    assert largest == "1,024"
+    assert "what fits of fp16 is without its CUDA context, which comes on top: NVML does not list it" in notes
 
 
 def test_another_process_on_the_gpu_is_told(ours, build):

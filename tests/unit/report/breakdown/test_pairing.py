@@ -28,6 +28,7 @@ def test_the_baseline_is_the_noise_floor(gathered, build):
     [
         (Stop.PRECISE, "stopped because the interval reaches at most 3 % to either side"),
         (Stop.BUDGET, "stopped because the budget of 60 s was spent"),
+        (Stop.TIME_LIMIT, "stopped because the time limit of the stage, 7200 s, was near"),
         (None, "ended because pairs of processes were lost"),
     ],
 )

@@ -25,6 +25,15 @@ def test_what_the_device_can_do_is_the_best_of_all_probes(gathered, measured):
     )
 
 
+def test_every_variant_is_a_share_of_the_same_ceilings(gathered, measured):
+    """Both decode alike, so a probe of either one must count for both."""
+    slow, fast = (
+        DeviceLimits(bytes_per_s={"read": rate}, array_bytes=1, flops_per_s=known(5e11)) for rate in (20e9, 40e9)
+    )
+    _, found = gathered(measured("fp16", limits=slow), measured("a", limits=slow), measured("b", limits=fast))
+    assert [line.mbu.text for line in roofline.lines(found)] == ["13.7 %"] * 3
+
+
 def test_without_a_probe_nothing_is_claimed(gathered, measured):
     _, found = gathered(measured("fp16", limits=None))
     assert roofline.device(found) == ""

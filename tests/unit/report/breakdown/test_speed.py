@@ -40,6 +40,8 @@ def test_each_workload_at_its_own_concurrency(two_workloads, gathered, build, me
     assert rates["end_to_end_tokens_per_s"].text == "10.0"
     assert str(rates["speedup"]) == "0.50× (0.49 to 0.51)"
     assert str(rates["decode_cost_ratio"]) == "2.00× (1.94 to 2.06)"
+    # two busy threads for 0.1 s a step of 4 tokens
+    assert rates["decode_cost_s_per_token"].text == "50.0 ms"
     # 0.36 per hour is 0.0001 per second: 0.0001 / 40 × 10⁶
     assert rates["cost_per_million_tokens"].text == "2.50"
     assert cells_of(first, "int8", speed.RATES, "rates")["decode_tokens_per_s"].text == "20.0"
