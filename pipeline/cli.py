@@ -35,7 +35,7 @@ def check() -> None:
 def retry(
     variants: Annotated[list[str] | None, typer.Argument(help="Variants to look at; all by default.")] = None,
 ) -> None:
-    """Run again what failed or was invalid, and what depends on it."""
+    """Run again what failed, was invalid or ended early, and what depends on it."""
     from pipeline import params
     from pipeline import retry as retrying
 

@@ -182,6 +182,12 @@ def test_a_size_that_does_not_fit_is_not_tried_again_and_the_others_go_on() -> N
     assert len(found.pairs["a", 1]) == 6
 
 
+def test_the_baseline_is_not_asked_for_what_the_variant_cannot_do() -> None:
+    stage = Stage(planned("ours", "turn", OOM, streams=8))
+    measure(stage, [level("a", 1), level("b", 8, pairs=5)])
+    assert stage.turns().count(("base", "8×4")) <= 1, "at most its turn before the variant's failure"
+
+
 def test_where_only_the_baseline_does_not_fit_the_variant_s_readings_are_kept() -> None:
     _, found = measure(Stage(planned("base", "turn", OOM, streams=8)), [level("a", 1), level("b", 8)])
     assert [pair.baseline for pair in found.pairs["b", 8]] == [None] * 3
