@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline import jsonl, store
 from pipeline.errors import UserError, nearest
-from pipeline.records import ItemPrompt
+from pipeline.quality_records import ItemPrompt
 from pipeline.scorers import SCORERS
 from pipeline.tokenizer import Tokenizer
 from pipeline.yaml_files import read_yaml, section_problems

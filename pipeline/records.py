@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pipeline import store
 from pipeline.errors import UserError
 
-SCHEMA_VERSION: Literal[2] = 2
+SCHEMA_VERSION: Literal[3] = 3
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -56,7 +56,7 @@ def missing(reason: str) -> Reading:
 class Outcome(Record):
     """What every record of work says first."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     variant: str
     status: Status
     reason: str | None = None
@@ -102,7 +102,7 @@ class Manifest(Record):
     Holds nothing that differs between two runs on the same inputs (no time, no host).
     """
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     name: str
     base: BaseModelInfo
     quantizer: str | None
@@ -155,7 +155,7 @@ class Gpu(Record):
 class Environment(Record):
     """Where speed was measured. No timestamps: equal machines give equal files."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     os: str
     python: str
     cpu: str
@@ -182,25 +182,9 @@ class WorkloadPrompt(Record):
 
 
 class WorkloadPrompts(Record):
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     tokenizer_sha256: Sha256
     workloads: list[WorkloadPrompt]
-
-
-class ItemPrompt(Record):
-    """One tokenized eval item, the same for every variant."""
-
-    item_id: str
-    category: str
-    critical: bool
-    scorer: str
-    target: Any
-    max_new_tokens: int
-    prompt: str
-    """The user's message, for people to read."""
-    token_ids: list[int]
-    prompt_sha256: Sha256
-    """Hash over the token ids."""
 
 
 # --- engines ---------------------------------------------------------------------------------------------------
@@ -222,31 +206,7 @@ class EngineInfo(Record):
     """How the process was set up: cores, waiting, allocator."""
 
 
-# --- quality ---------------------------------------------------------------------------------------------------
-
-
-class FinishReason(StrEnum):
-    STOP = "stop"
-    """The model ended its answer itself."""
-    LENGTH = "length"
-    """The answer was cut at max_new_tokens."""
-
-
-class ItemResult(Record):
-    """One scored item; stands as one line in the items file."""
-
-    item_id: str
-    category: str
-    critical: bool
-    prompt_sha256: Sha256
-    prompt: str
-    target: Any
-    output: str
-    score: float = Field(ge=0, le=1)
-    passed: bool
-    """score == 1."""
-    finish_reason: FinishReason
-    output_tokens: int
+# --- statistics ------------------------------------------------------------------------------------------------
 
 
 class Interval(Record):
@@ -256,22 +216,6 @@ class Interval(Record):
     mean: float
     ci_low: Reading
     ci_high: Reading
-
-
-class QualityRecord(Outcome):
-    stage: Literal["evaluate"] = "evaluate"
-    eval_set: str
-    eval_set_version: str | None = None
-    eval_set_sha256: Sha256 | None = None
-    """Hash over the items as tokenized, their targets and scorers."""
-    artifact_sha256: Sha256 | None = None
-    engine: EngineInfo | None = None
-    decoding: dict[str, Any] = {}
-    overall: Interval | None = None
-    categories: dict[str, Interval] = {}
-    finish_reasons: dict[FinishReason, int] = {}
-    empty_outputs: int | None = None
-    wall_s: float | None = None
 
 
 # --- decision --------------------------------------------------------------------------------------------------
@@ -309,7 +253,7 @@ class VariantDecision(Record):
 class Decision(Record):
     """The answer, small and stable for machines. `pick` is null when no variant passes every gate."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     pick: str | None
     headline: str
     baseline: str
@@ -344,20 +288,6 @@ def load(path: Path, kind: type[AnyRecord]) -> AnyRecord:
             f"{path}: not a {kind.__name__} of schema {SCHEMA_VERSION} ({where}: {first['msg']}). "
             "Run `dvc repro` to make it anew."
         ) from None
-
-
-def load_items(path: Path) -> list[ItemResult]:
-    """Read the per-item results of one variant on one eval set.
-
-    Raises:
-        UserError: the file is missing, or a line of it does not hold such a result.
-    """
-    try:
-        return [ItemResult.model_validate_json(line) for line in store.read_lines(path)]
-    except FileNotFoundError:
-        raise UserError(f"{path}: missing. Run `dvc repro` to make it.") from None
-    except ValidationError as error:
-        raise UserError(f"{path}: {error.errors()[0]['msg']}. Run `dvc repro` to make it anew.") from None
 
 
 def save(path: Path, record: Record) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from pipeline import checkpoint, records, store
 from pipeline.errors import UserError, nearest
 from pipeline.params import Params
+from pipeline.quality_records import QualityRecord
 from pipeline.readings import Alternation, SpeedRecord
-from pipeline.records import Outcome, QualityRecord, QuantizeRecord, Status
+from pipeline.records import Outcome, QuantizeRecord, Status
 
 
 def failed_stages(settings: Params, variants: Sequence[str]) -> list[str]:

@@ -24,12 +24,16 @@ LOGS = Path("logs")
 BASE = ARTIFACTS / "base"
 PROMPTS = ARTIFACTS / "prompts"
 WORKLOAD_PROMPTS = PROMPTS / "workloads.json"
+FIDELITY_PROMPT = PROMPTS / "fidelity.json"
 VARIANTS = ARTIFACTS / "variants"
 ENVIRONMENT = REPORTS / "environment.json"
 SOURCE = REPORTS / "source.json"
 QUANTIZE_RECORDS = REPORTS / "quantize"
 SPEED_RECORDS = REPORTS / "speed"
 QUALITY_RECORDS = REPORTS / "quality"
+FIDELITY_RECORDS = REPORTS / "fidelity"
+UNFINISHED = ARTIFACTS / "unfinished"
+"""What a stage that was stopped had done so far; no output of a stage, so that DVC leaves it alone."""
 
 MANIFEST = "manifest.json"
 
@@ -54,6 +58,10 @@ def quality_record(variant: str, eval_set: str) -> Path:
 
 def quality_items(variant: str, eval_set: str) -> Path:
     return QUALITY_RECORDS / variant / f"{eval_set}.items.jsonl"
+
+
+def fidelity_record(variant: str) -> Path:
+    return FIDELITY_RECORDS / f"{variant}.json"
 
 
 def eval_set_prompts(eval_set: str) -> Path:

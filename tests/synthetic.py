@@ -10,6 +10,7 @@ from pipeline import store
 from pipeline.metrics import intervals
 from pipeline.metrics.evidence import ScoredSet, Serving, VariantEvidence
 from pipeline.metrics.sweep import Objective
+from pipeline.quality_records import FinishReason, ItemResult, QualityRecord
 from pipeline.readings import (
     Alternation,
     DeviceLimits,
@@ -24,18 +25,7 @@ from pipeline.readings import (
     Stop,
     WorkloadReadings,
 )
-from pipeline.records import (
-    BaseModelInfo,
-    EngineInfo,
-    Environment,
-    FinishReason,
-    ItemResult,
-    QualityRecord,
-    QuantizeRecord,
-    Status,
-    known,
-    missing,
-)
+from pipeline.records import BaseModelInfo, EngineInfo, Environment, QuantizeRecord, Status, known, missing
 
 MIB = 2**20
 HEADLINE = "instruction"

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from pipeline.quality_records import FinishReason
 from pipeline.readings import KvCache, RequestReading
-from pipeline.records import EngineInfo, FinishReason
+from pipeline.records import EngineInfo
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,14 @@ class Completion:
     token_ids: list[int]
     """What was generated, without the end-of-sequence token and padding."""
     finish_reason: FinishReason
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt and the answers that may follow it, as token ids."""
+
+    prompt: list[int]
+    choices: list[list[int]]
 
 
 class Session(Protocol):
@@ -74,8 +83,29 @@ class Session(Protocol):
             RuntimeError: the model keeps something else, or its config does not tell the shape.
         """
 
-    def generate(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[Completion]:
-        """Answer a batch greedily, each until end of sequence or `max_new_tokens`."""
+    def generate(
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, shared: Sequence[int] = ()
+    ) -> list[Completion]:
+        """Answer a batch greedily, each until end of sequence or `max_new_tokens`; rows that ended cost no more.
+
+        Every prompt begins with the tokens `shared`, whose keys and values are computed once and kept for the next
+        call that names the same.
+
+        Raises:
+            ValueError: a prompt does not begin with `shared`, or has nothing after it.
+        """
+
+    def choice_logprobs(self, questions: Sequence[Question], shared: Sequence[int] = ()) -> list[list[float]]:
+        """Sum of the natural log-probabilities (float32) of each choice's tokens after its prompt, per question.
+
+        Each prompt is read once for all its choices; `shared` as in `generate`.
+
+        Raises:
+            ValueError: as `generate`, or a question has no choices or an empty one.
+        """
+
+    def next_token_logits(self, token_ids: Sequence[int]) -> Any:
+        """Float32 numpy array [tokens, vocabulary]: after each token, the logits of the next."""
 
 
 def misplaced_reason(names: Sequence[str], device: str) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 from pipeline import checkpoint
 from pipeline.engines import Completion, EngineOptions
 from pipeline.probes import device as device_probe
+from pipeline.quality_records import FinishReason
 from pipeline.readings import KvCache, RequestReading
-from pipeline.records import EngineInfo, FinishReason
+from pipeline.records import EngineInfo
 
 FORMATS = frozenset({"safetensors", "bitsandbytes", "gptq", "awq"})
 PACKAGES = ("torch", "transformers", "accelerate", "bitsandbytes", "gptqmodel", "optimum")

@@ -10,8 +10,9 @@ from pipeline.metrics.evidence import Compare, VariantEvidence
 from pipeline.metrics.intervals import Flips
 from pipeline.metrics.latency import WorkloadSpeed
 from pipeline.metrics.pairing import Speedup
+from pipeline.quality_records import QualityRecord
 from pipeline.readings import Side
-from pipeline.records import Interval, QualityRecord, Reading, Status, known, missing
+from pipeline.records import Interval, Reading, Status, known, missing
 
 Compute = Callable[[VariantEvidence], Reading]
 

@@ -8,18 +8,9 @@ from functools import cached_property
 
 from pipeline.metrics import capacity, intervals, latency, roofline, sweep, validity
 from pipeline.metrics.pairing import Speedup
+from pipeline.quality_records import ItemResult, QualityRecord
 from pipeline.readings import Alternation, DeviceLimits, PairReading, SpeedRecord, WorkloadReadings
-from pipeline.records import (
-    Interval,
-    ItemResult,
-    Outcome,
-    QualityRecord,
-    QuantizeRecord,
-    Reading,
-    Status,
-    known,
-    missing,
-)
+from pipeline.records import Interval, Outcome, QuantizeRecord, Reading, Status, known, missing
 
 Compare = Callable[[Sequence[PairReading], int], Speedup | str]
 """One of the ratios of `pipeline.metrics.pairing`."""

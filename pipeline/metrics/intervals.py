@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.records import Interval, ItemResult, known, missing
+from pipeline.quality_records import ItemResult
+from pipeline.records import Interval, known, missing
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline import store
 from pipeline.metrics.evidence import VariantEvidence
+from pipeline.quality_records import QualityRecord
 from pipeline.readings import SpeedRecord
-from pipeline.records import EngineInfo, QualityRecord, QuantizeRecord, Status
+from pipeline.records import EngineInfo, QuantizeRecord, Status
 
 
 def between(variants: Sequence[VariantEvidence], baseline: str) -> Iterator[str]:

@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pipeline import records, store
+from pipeline import quality_records, records, store
 from pipeline.errors import UserError
 from pipeline.metrics.evidence import ScoredSet, Serving, VariantEvidence
 from pipeline.metrics.sweep import Objective
 from pipeline.params import Params
+from pipeline.quality_records import QualityRecord
 from pipeline.readings import SpeedRecord
-from pipeline.records import Environment, QualityRecord, QuantizeRecord, Status
+from pipeline.records import Environment, QuantizeRecord, Status
 from pipeline.report import conflicts
 
 Result = TypeVar("Result")
@@ -102,7 +103,7 @@ def _read_scored(variant: str, eval_set: str, weight: float) -> ScoredSet:
     path = store.quality_items(variant, eval_set)
     if record.status is not Status.OK:
         return ScoredSet(record, (), weight)
-    items = tuple(records.load_items(path))
+    items = tuple(quality_records.load_items(path))
     if not items or record.overall is None or record.overall.n != len(items):
         raise UserError(
             f"{path}: holds {len(items)} items, but the record beside it was made from "

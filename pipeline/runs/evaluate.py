@@ -13,7 +13,8 @@ from pipeline import checkpoint, plugins, progress, records, store
 from pipeline.engines import Completion, EngineOptions, Session, misplaced_reason
 from pipeline.metrics.aggregation import aggregate_scores
 from pipeline.probes import device
-from pipeline.records import ItemPrompt, ItemResult, QualityRecord, Status
+from pipeline.quality_records import ItemPrompt, ItemResult, QualityRecord
+from pipeline.records import Status
 from pipeline.scorers import SCORERS
 from pipeline.tokenizer import Tokenizer
 

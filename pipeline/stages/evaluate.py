@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pipeline import checkpoint, eval_sets, params, records, store, supervise
 from pipeline.probes import placement
-from pipeline.records import QualityRecord, Status
+from pipeline.quality_records import QualityRecord
+from pipeline.records import Status
 from pipeline.runs.evaluate import Job
 from pipeline.stages import _main
 

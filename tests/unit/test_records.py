@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline import records
+from pipeline import quality_records, records
 from pipeline.errors import UserError
+from pipeline.quality_records import FinishReason, ItemResult
 from pipeline.readings import SpeedRecord
-from pipeline.records import FinishReason, ItemResult, Outcome, Reading, Status, known, missing
+from pipeline.records import Outcome, Reading, Status, known, missing
 
 
 def item(**changes: Any) -> ItemResult:
@@ -98,20 +99,20 @@ def test_items_are_read_back_one_a_line(tmp_path: Path) -> None:
     items = [item(), item(item_id="b", output='two\nlines "quoted" über', score=0.5, passed=False, target=[1, None])]
     records.save_items(tmp_path / "i.jsonl", items)
     assert len((tmp_path / "i.jsonl").read_text(encoding="utf-8").splitlines()) == 2
-    assert records.load_items(tmp_path / "i.jsonl") == items
+    assert quality_records.load_items(tmp_path / "i.jsonl") == items
     records.save_items(tmp_path / "i.jsonl", [])
-    assert records.load_items(tmp_path / "i.jsonl") == []
+    assert quality_records.load_items(tmp_path / "i.jsonl") == []
 
 
 def test_a_damaged_items_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "i.jsonl"
     path.write_text(item().model_dump_json() + '\n{"item_id": "b"}\n')
     with pytest.raises(UserError, match=r"i\.jsonl: Field required\. Run `dvc repro` to make it anew"):
-        records.load_items(path)
+        quality_records.load_items(path)
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
 def test_an_output_with_an_unusual_line_separator_is_read_back(tmp_path: Path, separator: str) -> None:
     items = [item(output=f"one{separator}two")]
     records.save_items(tmp_path / "i.jsonl", items)
-    assert records.load_items(tmp_path / "i.jsonl") == items
+    assert quality_records.load_items(tmp_path / "i.jsonl") == items

@@ -8,8 +8,9 @@ import pytest
 from pipeline import checkpoint, params, records, retry, store
 from pipeline.errors import UserError
 from pipeline.params import Params
+from pipeline.quality_records import QualityRecord
 from pipeline.readings import Alternation, SpeedRecord, Stop
-from pipeline.records import QualityRecord, QuantizeRecord, Status, missing
+from pipeline.records import QuantizeRecord, Status, missing
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.metrics.evidence import VariantEvidence
-from pipeline.records import FinishReason, Interval, ItemResult, Status
+from pipeline.quality_records import FinishReason, ItemResult
+from pipeline.records import Interval, Status
 from pipeline.report import cells
 from pipeline.report.cells import Cell
 

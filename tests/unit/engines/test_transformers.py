@@ -13,7 +13,7 @@ from unit.engines.prompts import PROMPT, Load
 from pipeline.engines import EngineOptions
 from pipeline.engines import transformers as engine
 from pipeline.engines.transformers import TransformersSession
-from pipeline.records import FinishReason
+from pipeline.quality_records import FinishReason
 from pipeline.tokenizer import Tokenizer
 
 PROMPTS = [list(range(10, 10 + length)) for length in (1, 9, 4, 17)]

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import checkpoint, progress, records, store
+from pipeline import checkpoint, progress, quality_records, store
 from pipeline.engines import Completion
 from pipeline.engines import transformers as engine
-from pipeline.records import EngineInfo, FinishReason, ItemPrompt, QualityRecord, Status
+from pipeline.quality_records import FinishReason, ItemPrompt, QualityRecord
+from pipeline.records import EngineInfo, Status
 from pipeline.runs import evaluate
 from pipeline.tokenizer import Tokenizer
 
@@ -107,7 +108,7 @@ def test_each_item_is_scored_by_the_scorer_of_its_category(monkeypatch: pytest.M
     record, session = run(
         monkeypatch, pick_1="Red, I think", name_1="It is blue…", shape_1="", fields_1='{"colour": "RED", "doors": 5}'
     )
-    items = records.load_items(store.quality_items("one", "colours"))
+    items = quality_records.load_items(store.quality_items("one", "colours"))
     assert [(item.item_id, item.score, item.passed) for item in items] == [
         ("pick-1", 1, True),
         ("name-1", 0, False),
@@ -150,7 +151,7 @@ def test_a_real_tiny_model_answers_every_item(capsys: pytest.CaptureFixture[str]
     assert record.artifact_sha256 == checkpoint.read_manifest(store.artifact("one")).artifact_sha256
     assert record.engine is not None
     assert record.engine.name == "transformers"
-    items = records.load_items(store.quality_items("one", "colours"))
+    items = quality_records.load_items(store.quality_items("one", "colours"))
     prompts = evaluate.read_prompts("colours")
     assert [item.item_id for item in items] == [item.item_id for item in prompts]
     assert [item.prompt_sha256 for item in items] == [item.prompt_sha256 for item in prompts]
@@ -181,4 +182,4 @@ def test_parameters_elsewhere_make_the_run_invalid(project: Path, monkeypatch: p
 def test_whatever_the_model_writes_is_read_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert project.is_dir()
     run(monkeypatch, pick_1="Red\u2028blue", name_1="red", shape_1="x", fields_1="{}")
-    assert records.load_items(store.quality_items("one", "colours"))[0].output == "Red\u2028blue"
+    assert quality_records.load_items(store.quality_items("one", "colours"))[0].output == "Red\u2028blue"

@@ -8,7 +8,8 @@ from unit.workspace import ITEMS, eval_set
 
 from pipeline import checkpoint, records, store
 from pipeline.errors import UserError
-from pipeline.records import ItemPrompt, WorkloadPrompts
+from pipeline.quality_records import ItemPrompt
+from pipeline.records import WorkloadPrompts
 from pipeline.runs import evaluate, prompts
 from pipeline.tokenizer import Tokenizer
 
