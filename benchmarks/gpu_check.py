@@ -88,7 +88,8 @@ def make(layers: int, hidden: int) -> None:
         )
         for name, tokens in LENGTHS.items()
     }
-    prompts.run(prompts.Job(eval_sets=[], workloads=workloads))
+    text = prompts.FidelityJob(text="text.txt", tokens=256, window_tokens=64)
+    prompts.run(prompts.Job(eval_sets=[], workloads=workloads, fidelity=text))
 
 
 def measure(device: str, quantizer: str | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.commands import eval_set
 from pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ EXIT_CODES = {"PASS": 0, "FAIL": 1, "UNDECIDED": 2}
 USER_ERROR, CRASH = 3, 70
 
 app = typer.Typer(help="Which quantization level of our LLM do we ship?", no_args_is_help=True, add_completion=False)
+app.add_typer(eval_set.app, name="eval-set")
 
 
 @app.command()

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline import plugins, store
 from pipeline.errors import UserError, nearest
+from pipeline.judge_settings import JudgeSettings
 from pipeline.metrics import catalogue
 from pipeline.yaml_files import read_yaml, section_problems
 
@@ -133,6 +134,20 @@ class Serving(Section):
 class Evaluate(Section):
     timeout_s: int = Field(default=3600, ge=1)
     batch_size: int = Field(ge=1)
+    invariance_items: int = Field(ge=0)
+    """Items of each set that are asked again one by one, to see what the batch alone changes."""
+
+
+class Fidelity(Section):
+    """On what text, and how much of it, each variant's next-token distributions are compared with the baseline's."""
+
+    timeout_s: int = Field(default=3600, ge=1)
+    """For one variant."""
+    text: str
+    """A text file; its first `tokens` tokens are read."""
+    tokens: int = Field(ge=1)
+    window_tokens: int = Field(ge=16)
+    """Tokens that a model reads at once; nothing before them is known to it."""
 
 
 class Quantize(Section):
@@ -177,6 +192,9 @@ class Params(Section):
     serving: Serving
     evaluate: Evaluate
     eval_sets: dict[str, EvalSet] = Field(min_length=1)
+    judge: JudgeSettings | None
+    """A language model that scores the categories whose scorer is `judge`; None: there are no such categories."""
+    fidelity: Fidelity
     gates: dict[str, Gate]
     decision: Decision
 
@@ -205,6 +223,7 @@ def _problems(raw: dict[str, Any]) -> Iterator[str]:
     yield from _name_problems(raw)
     yield from _plugin_problems(raw)
     yield from _reference_problems(raw)
+    yield from _fidelity_problems(_mapping(raw, "fidelity"))
 
 
 def _mapping(raw: Any, *keys: str) -> Mapping[str, Any]:
@@ -262,8 +281,8 @@ def _engine_problems(place: str, engine: str, quantizer: Any) -> Iterator[str]:
 def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:
     """Bounds that cannot be meant.
 
-    Points or per cent for a share, a multiple of what is 0 or 1 by definition, and a multiple of what was measured at
-    another time though it was compared turn by turn as well.
+    Points or per cent for a share, a multiple of what is 0 or 1 by definition, and a multiple of what is also compared
+    with the baseline in pairs.
     """
     metric = catalogue.BY_NAME.get(str(gate.get("metric")))
     if metric is None:
@@ -273,13 +292,22 @@ def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:
     if gate.get("relative") is True and metric.paired:
         better = "higher" if catalogue.BY_NAME[metric.paired].higher_is_better else "lower"
         yield (
-            f"{place}.relative: two values of {metric.name} are not measured at the same time, so their ratio has no "
-            f"interval; give a bound on {metric.paired} instead, which is measured turn by turn ({better} is better)"
+            f"{place}.relative: the ratio of two values of {metric.name} has no interval; give a bound on "
+            f"{metric.paired} instead, for which variant and baseline are paired ({better} is better)"
         )
     for key in ("at_least", "at_most"):
         bound = gate.get(key)
         if metric.unit == "share" and isinstance(bound, int | float) and not gate.get("relative") and abs(bound) > 1:
             yield f"{place}.{key}: {metric.name} is a share, so {bound} is out of reach; 8 points are 0.08"
+
+
+def _fidelity_problems(fidelity: Mapping[str, Any]) -> Iterator[str]:
+    tokens, window = fidelity.get("tokens"), fidelity.get("window_tokens")
+    if isinstance(tokens, int) and isinstance(window, int) and tokens < 2 * window:
+        yield (
+            f"fidelity.tokens: {tokens} are fewer than two windows of {window} (fidelity.window_tokens); ask for at "
+            f"least {2 * window}, or for shorter windows"
+        )
 
 
 def _reference_problems(raw: dict[str, Any]) -> Iterator[str]:

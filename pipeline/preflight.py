@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipeline import calibration, checkpoint, eval_sets, params, plugins, store
+from pipeline import calibration, checkpoint, eval_sets, judge, overlap, params, plugins, store
 from pipeline.errors import UserError
+from pipeline.eval_sets import card
+from pipeline.judge_settings import key_problems
 from pipeline.params import Params
 from pipeline.probes import hardware, placement
+from pipeline.scorers import SCORERS
 
-NGRAM = 8
 DISK_MARGIN = 1.2
 
 
 def problems(settings: Params) -> list[str]:
-    """Every mistake in what params.yaml points to: source, eval sets, calibration, workload texts, layers, disk."""
+    """Every mistake in what params.yaml points to: source, eval sets, calibration, texts, layers, disk."""
     faulty_source = source_problems(settings)
     return [
         *faulty_source,
         *text_problems(settings),
+        *judge_problems(settings),
         *([] if faulty_source else [*layer_problems(settings), *context_problems(settings)]),
         *device_problems(settings),
         *disk_problems(settings),
@@ -50,7 +53,48 @@ def text_problems(settings: Params) -> Iterator[str]:
                     f"{wanted.set} has {have}"
                 )
         for calibration_set in sets:
-            yield from _overlaps(calibration_set, list(settings.eval_sets))
+            yield from overlap.leaks(calibration_set, settings.eval_sets)
+    yield from _fidelity_problems(settings, [] if faulty else sets)
+
+
+def _fidelity_problems(settings: Params, calibration_sets: Sequence[str]) -> Iterator[str]:
+    path = Path(settings.fidelity.text)
+    if not path.is_file():
+        yield f"fidelity.text: no file {path}"
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        yield f"fidelity.text: {path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+        return
+    for name in calibration_sets:
+        shared = overlap.first_shared(text, overlap.calibration_runs(name))
+        if shared:
+            yield (
+                f"fidelity.text: {shared!r} stands both in {path} and in calibration set {name}, which "
+                "would flatter what was calibrated on it; change one of them"
+            )
+
+
+def judge_problems(settings: Params) -> Iterator[str]:
+    """What is wrong with the judge of the categories that need one; nothing where none does."""
+    readable = [name for name in settings.eval_sets if not card.card_problems(name)]
+    judged = [
+        (name, category)
+        for name in readable
+        for category, asked in card.read_card(name).categories.items()
+        if SCORERS[asked.scorer].score is None
+    ]
+    for name in dict.fromkeys(name for name, _ in judged):
+        yield from judge.label_problems(name)
+    if judged and settings.judge is not None:
+        yield from key_problems(settings.judge)
+        return
+    for name, category in judged:
+        yield (
+            f"eval set {name}, category {category}: answers are scored by a language model, but `judge` in params.yaml "
+            "is null; describe one there (at least base_url and model), or take the set out of eval_sets"
+        )
 
 
 def layer_problems(settings: Params) -> list[str]:
@@ -82,12 +126,16 @@ def context_problems(settings: Params) -> list[str]:
     if folder is None:
         return []
     context = checkpoint.context_length(folder)
-    return [
+    found = [
         f"benchmark.workloads.{name}: {workload.prompt_tokens} prompt and {workload.output_tokens} output tokens "
         f"exceed the model's context of {context}"
         for name, workload in settings.benchmark.workloads.items()
         if workload.prompt_tokens + workload.output_tokens > context
     ]
+    window = settings.fidelity.window_tokens
+    if window > context:
+        found.append(f"fidelity.window_tokens: {window} exceeds the model's context of {context}")
+    return found
 
 
 def device_problems(settings: Params) -> list[str]:
@@ -123,24 +171,6 @@ def _calibrations(settings: Params) -> Iterator[tuple[str, calibration.Calibrati
         wanted = plugins.load("pipeline.quantizers", variant.quantizer).Settings.model_validate(variant.settings)
         if hasattr(wanted, "calibration"):
             yield name, wanted.calibration
-
-
-def _overlaps(calibration_set: str, names: list[str]) -> Iterator[str]:
-    """Eval items that share a run of `NGRAM` words with a calibration text: their scores would flatter."""
-    seen = {gram for text in calibration.texts(calibration_set) for gram in _ngrams(text)}
-    for name in names:
-        for item in eval_sets.read_items(name):
-            shared = next((gram for gram in _ngrams(item.prompt) if gram in seen), None)
-            if shared:
-                yield (
-                    f"eval set {name}, item {item.id}: {NGRAM} words in a row stand in calibration set "
-                    f"{calibration_set} too: {' '.join(shared)!r}; change one of them"
-                )
-
-
-def _ngrams(text: str) -> Iterator[tuple[str, ...]]:
-    words = text.casefold().split()
-    return (tuple(words[i : i + NGRAM]) for i in range(len(words) - NGRAM + 1))
 
 
 def require(settings: Params) -> None:

@@ -15,6 +15,9 @@ from pipeline import store
 from pipeline.errors import UserError
 from pipeline.records import EngineInfo, Interval, Outcome, Reading, Record, Sha256
 
+SCHEMA_VERSION: Literal[3] = 3
+"""Of what stands here; those of artifacts and speed have one of their own."""
+
 
 class Choice(Record):
     """One answer of a multiple-choice item, as it follows the prompt."""
@@ -114,6 +117,7 @@ class JudgeUse(Record):
 class QualityRecord(Outcome):
     """Equal inputs give equal bytes: nothing here tells when or how fast it was made."""
 
+    schema_version: Literal[3] = SCHEMA_VERSION
     stage: Literal["evaluate"] = "evaluate"
     eval_set: str
     eval_set_version: str | None = None
@@ -133,6 +137,22 @@ class QualityRecord(Outcome):
     judge: JudgeUse | None = None
 
 
+class FidelityText(Record):
+    """The text on which variants are compared with the baseline, token by token, the same for every variant."""
+
+    schema_version: Literal[3] = SCHEMA_VERSION
+    tokenizer_sha256: Sha256
+    text: str
+    """Path of the text."""
+    tokens: int
+    """Of the text, without what the tokenizer puts before it."""
+    window_tokens: int
+    windows: list[list[int]]
+    """Token ids as the models read them, at most `window_tokens` each; every window begins anew."""
+    text_sha256: Sha256
+    """Hash over the windows."""
+
+
 class Block(Record):
     """A run of consecutive positions of the fidelity text, sums over its positions; natural logarithms."""
 
@@ -149,6 +169,7 @@ class Block(Record):
 class FidelityRecord(Outcome):
     """How near a variant's next-token distributions are to the baseline's, on one text, with the same tokens before."""
 
+    schema_version: Literal[3] = SCHEMA_VERSION
     stage: Literal["fidelity"] = "fidelity"
     text: str | None = None
     """Path of the text."""

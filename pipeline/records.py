@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pipeline import store
 from pipeline.errors import UserError
 
-SCHEMA_VERSION: Literal[3] = 3
+SCHEMA_VERSION: Literal[2] = 2
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -56,7 +56,7 @@ def missing(reason: str) -> Reading:
 class Outcome(Record):
     """What every record of work says first."""
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[2, 3] = SCHEMA_VERSION
     variant: str
     status: Status
     reason: str | None = None
@@ -102,7 +102,7 @@ class Manifest(Record):
     Holds nothing that differs between two runs on the same inputs (no time, no host).
     """
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     name: str
     base: BaseModelInfo
     quantizer: str | None
@@ -155,7 +155,7 @@ class Gpu(Record):
 class Environment(Record):
     """Where speed was measured. No timestamps: equal machines give equal files."""
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     os: str
     python: str
     cpu: str
@@ -182,7 +182,7 @@ class WorkloadPrompt(Record):
 
 
 class WorkloadPrompts(Record):
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     tokenizer_sha256: Sha256
     workloads: list[WorkloadPrompt]
 
@@ -253,7 +253,7 @@ class VariantDecision(Record):
 class Decision(Record):
     """The answer, small and stable for machines. `pick` is null when no variant passes every gate."""
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     pick: str | None
     headline: str
     baseline: str
@@ -283,9 +283,9 @@ def load(path: Path, kind: type[AnyRecord]) -> AnyRecord:
         raise UserError(f"{path}: missing. Run `dvc repro` to make it.") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
+        where, schema = ".".join(map(str, first["loc"])), kind.model_fields["schema_version"].default
         raise UserError(
-            f"{path}: not a {kind.__name__} of schema {SCHEMA_VERSION} ({where}: {first['msg']}). "
+            f"{path}: not a {kind.__name__} of schema {schema} ({where}: {first['msg']}). "
             "Run `dvc repro` to make it anew."
         ) from None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline import checkpoint, records, store
 from pipeline.errors import UserError, nearest
 from pipeline.params import Params
-from pipeline.quality_records import QualityRecord
+from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import Alternation, SpeedRecord
 from pipeline.records import Outcome, QuantizeRecord, Status
 
@@ -43,6 +43,8 @@ def _failed(variant: str, settings: Params) -> list[str]:
     for eval_set in settings.eval_sets:
         if _is_failed(store.quality_record(variant, eval_set), QualityRecord):
             found.append(f"evaluate@{variant}-{eval_set}")
+    if _is_failed(store.fidelity_record(variant), FidelityRecord):
+        found.append(f"fidelity@{variant}")
     return found
 
 

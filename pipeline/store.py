@@ -60,6 +60,10 @@ def quality_items(variant: str, eval_set: str) -> Path:
     return QUALITY_RECORDS / variant / f"{eval_set}.items.jsonl"
 
 
+def unfinished(variant: str, eval_set: str) -> Path:
+    return UNFINISHED / variant / f"{eval_set}.jsonl"
+
+
 def fidelity_record(variant: str) -> Path:
     return FIDELITY_RECORDS / f"{variant}.json"
 

@@ -28,21 +28,47 @@ class Tokenizer:
         """Token ids of plain text, with the special tokens that the tokenizer itself adds."""
         return list(self._tokenizer(text)["input_ids"])
 
+    def opening(self, text: str) -> list[int]:
+        """Token ids of plain text that the model is to continue.
+
+        The tokenizer's BOS stands first, once, even where the text brings its own; no end of sequence follows.
+        """
+        begins = self._tokenizer.bos_token is not None and text.startswith(self._tokenizer.bos_token)
+        ids = list(self._tokenizer(text, add_special_tokens=not begins)["input_ids"])
+        if ids[-1:] != [self._tokenizer.eos_token_id]:
+            return ids
+        own = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return ids if own[-1:] == ids[-1:] else ids[:-1]
+
     def chat(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> list[int]:
-        """Token ids of a conversation; the template, not the tokenizer, adds BOS, so that there is one at most.
+        """Token ids of a conversation; raises as `render`."""
+        return self.rendered(self.render(messages, add_generation_prompt=add_generation_prompt))
+
+    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> str:
+        """A conversation as the text that the chat template makes of it, special tokens included.
 
         Raises:
-            UserError: the model has no chat template.
+            UserError: the model has no chat template, or its template refuses such messages.
         """
+        from jinja2.exceptions import TemplateError
+
         if not self.has_chat_template:
             raise UserError(
-                "the base model has no chat template, which eval sets and chat calibration samples need; "
-                "add a chat_template.jinja to the model's source"
+                "the base model has no chat template, which chat calibration samples and eval sets need (unless their "
+                "card says format: text); add a chat_template.jinja to the model's source"
             )
-        rendered = self._tokenizer.apply_chat_template(
-            list(messages), tokenize=False, add_generation_prompt=add_generation_prompt
-        )
-        return list(self._tokenizer(rendered, add_special_tokens=False)["input_ids"])
+        try:
+            rendered = self._tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=add_generation_prompt
+            )
+        except TemplateError as error:
+            roles = ", ".join(message["role"] for message in messages)
+            raise UserError(f"the model's chat template refuses messages with the roles {roles}: {error}") from None
+        return str(rendered)
+
+    def rendered(self, text: str) -> list[int]:
+        """Token ids of what `render` gave; the template, not the tokenizer, adds BOS, so that there is one at most."""
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 import yaml
@@ -11,11 +13,21 @@ from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import UserError, nearest
 
+SHOWN = 200
+"""Characters of a wrong value that are shown."""
+
 
 def read_yaml(path: Path) -> Any:
     """Raises UserError when the file is missing or is not YAML; a repeated key is a mistake."""
+    return read_nodes(path, UniqueKeyLoader)[0]
+
+
+def read_nodes(path: Path, loader: type[UniqueKeyLoader]) -> tuple[Any, yaml.Node | None]:
+    """The value of a YAML file, and its nodes, which know their lines; raises as `read_yaml`."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
+        reader = loader(path.read_text(encoding="utf-8"))
+        node = reader.get_single_node()
+        return (None if node is None else reader.construct_document(node)), node
     except FileNotFoundError:
         raise UserError(f"{path}: not found. Run this in the folder that holds it.") from None
     except OSError as error:
@@ -40,24 +52,45 @@ def section_problems(model: type[BaseModel], raw: Any, place: str = "") -> Itera
             elif item["type"] == "missing":
                 yield f"{full}: missing"
             else:
-                yield f"{full}: {item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
+                yield f"{full}: {item['msg'][0].lower()}{item['msg'][1:]}, got {_shown(item['input'])}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 def _model_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> type[BaseModel] | None:
-    """The section model at a place in the file, through dict[str, Section] fields."""
+    """The section model at a place in the file, through dict[str, Section], list[Section] and Section | None."""
     current: Any = model
     for part in loc:
-        if get_origin(current) is dict:
-            current = get_args(current)[1]
+        if get_origin(current) in (dict, list):
+            current = get_args(current)[-1]
         elif isinstance(current, type) and issubclass(current, BaseModel) and part in current.model_fields:
-            current = current.model_fields[str(part)].annotation
+            current = _without_none(current.model_fields[str(part)].annotation)
         else:
             return None
     return current if isinstance(current, type) and issubclass(current, BaseModel) else None
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A YAML loader for which a repeated key is an error, not a silent overwrite."""
+def _without_none(annotation: Any) -> Any:
+    if not isinstance(annotation, UnionType):
+        return annotation
+    kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
+    return kinds[0] if len(kinds) == 1 else None
+
+
+class UniqueKeyLoader(yaml.SafeLoader):
+    """A YAML loader for which a repeated key is an error, not a silent overwrite, and `yes` and `no` are texts.
+
+    YAML 1.1 takes them for true and false, which turns the choices `[yes, no]` and the language `no` into something
+    else; YAML 1.2, which DVC reads, does not.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the base class declares it so
+        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:bool"]
+        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[Hashable] = set()
@@ -71,3 +104,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"repeated key {key!r}", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+UniqueKeyLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)

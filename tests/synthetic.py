@@ -10,7 +10,7 @@ from pipeline import store
 from pipeline.metrics import intervals
 from pipeline.metrics.evidence import ScoredSet, Serving, VariantEvidence
 from pipeline.metrics.sweep import Objective
-from pipeline.quality_records import FinishReason, ItemResult, QualityRecord
+from pipeline.quality_records import Block, FidelityRecord, FinishReason, Invariance, ItemResult, QualityRecord
 from pipeline.readings import (
     Alternation,
     DeviceLimits,
@@ -86,14 +86,14 @@ class Build:
             "artifact_sha256": store.sha256_text(variant),
             "engine": self.engine(),
             "decoding": {"method": "greedy"},
-            "overall": intervals.mean_interval([item.score for item in items], 0),
+            "overall": intervals.mean_interval(items, 0),
             "categories": {
-                name: intervals.mean_interval([item.score for item in items if item.category == name], 0)
-                for name in names
+                name: intervals.mean_interval([item for item in items if item.category == name], 0) for name in names
             },
             "finish_reasons": {FinishReason.STOP: len(items) - 1, FinishReason.LENGTH: 1},
-            "empty_outputs": 0,
-            "wall_s": 30.0,
+            "flaws": {},
+            "over_context": [],
+            "invariance": Invariance(items=24, differing=1, flips=[]),
         }
         return ScoredSet(QualityRecord(**(fields | changes)), tuple(items), weight)
 
@@ -204,6 +204,27 @@ class Build:
         }
         return SpeedRecord(**(fields | changes))
 
+    def block(self, nll: float = 2.0, baseline_nll: float = 2.0, kld: float = 0.0, agreed: int = 64) -> Block:
+        """64 tokens; nll and kld are means over them."""
+        return Block(tokens=64, nll=64 * nll, baseline_nll=64 * baseline_nll, kld=64 * kld, agreed=agreed)
+
+    def fidelity(self, variant: str, blocks: Sequence[Block] = (), **changes: Any) -> FidelityRecord:
+        """Compared with `fp16`; 32 blocks at which nothing differs."""
+        fields: dict[str, Any] = {
+            "variant": variant,
+            "status": Status.OK,
+            "text": "fidelity/general.txt",
+            "text_sha256": store.sha256_text("fidelity"),
+            "window_tokens": 512,
+            "artifact_sha256": store.sha256_text(variant),
+            "baseline_artifact_sha256": store.sha256_text("fp16"),
+            "engine": self.engine(),
+            "blocks": list(blocks) or [self.block()] * 32,
+            "kld_p99": 0.0,
+            "kld_max": 0.0,
+        }
+        return FidelityRecord(**(fields | changes))
+
     def quantize(self, variant: str, weight_bytes: int = 257 * MIB, **changes: Any) -> QuantizeRecord:
         fields: dict[str, Any] = {
             "variant": variant,
@@ -238,6 +259,7 @@ class Build:
             quantize=self.quantize(variant, weight_bytes),
             speed=speed,
             quality=(self.scored(variant, self.items(scores)),),
+            fidelity=self.fidelity(variant),
             headline=HEADLINE,
             sweep_workload=HEADLINE,
             context_length=8192,
@@ -257,5 +279,6 @@ class Build:
             ),
             speed=SpeedRecord(**lost, reason=after),
             quality=(ScoredSet(QualityRecord(**lost, reason=after, eval_set=EVAL_SET), (), 1),),
+            fidelity=FidelityRecord(**lost, reason=after),
             headline=HEADLINE,
         )

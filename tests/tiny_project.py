@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COPIED = (
     "pipeline",
     "calibration",
+    "fidelity",
     "workloads",
     "dvc.yaml",
     ".dvcignore",
@@ -82,8 +83,10 @@ PARAMS: dict[str, Any] = {
         # Turns of a millisecond spread as they like on a busy machine, and no timing may decide a test.
         "max_spread": 1e6,
     },
-    "evaluate": {"batch_size": 8},
+    "evaluate": {"batch_size": 8, "invariance_items": 4},
     "eval_sets": {"colours": {"weight": 1.0}},
+    "judge": None,
+    "fidelity": {"text": "fidelity/general.txt", "tokens": 2816, "window_tokens": 128},
     "gates": {"size": {"metric": "weight_bytes", "at_most": 1.0, "relative": True}},
     "decision": {"workload": "short", "prefer": ["weight_bytes"]},
 }
@@ -95,7 +98,7 @@ CARD = {
     "licence": "Apache-2.0",
     "provenance": "made by the test",
     "description": "Which colour is it?",
-    "categories": {"colour": {"scorer": "contains", "max_new_tokens": 4, "description": "names a colour"}},
+    "categories": {"colour": {"scorer": "contains_any", "max_new_tokens": 4, "description": "names a colour"}},
 }
 
 

@@ -1,4 +1,7 @@
-"""Hugging Face transformers: `generate` on one device, with the kernels that the artifact's format brings."""
+"""Hugging Face transformers on one device, with the kernels that the artifact's format brings.
+
+Speed is measured on the model's own `generate`; answers to be scored come from `_transformers_decoding`.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import checkpoint
-from pipeline.engines import Completion, EngineOptions
+from pipeline.engines import Completion, EngineOptions, Question
+from pipeline.engines._transformers_decoding import Decoder
 from pipeline.probes import device as device_probe
-from pipeline.quality_records import FinishReason
 from pipeline.readings import KvCache, RequestReading
 from pipeline.records import EngineInfo
 
@@ -120,6 +123,7 @@ class TransformersSession:
         self._options = options
         eos = model.generation_config.eos_token_id
         self._eos: frozenset[int] = frozenset(eos if isinstance(eos, list) else [] if eos is None else [eos])
+        self._decoder = Decoder(model, options.device, self._eos)
         # `generate` fills whatever a call leaves unset from here: the checkpoint's own end tokens would cut pinned
         # outputs short, and its sampling settings and penalties would bend greedy decoding.
         model.generation_config = GenerationConfig()
@@ -163,7 +167,7 @@ class TransformersSession:
             self._model.generate(
                 inputs,
                 attention_mask=torch.ones_like(inputs),
-                generation_config=self._greedy(output_tokens, stop=False),
+                generation_config=self._pinned(output_tokens),
                 streamer=clock,
             )
         return clock.reading()
@@ -200,24 +204,16 @@ class TransformersSession:
             measured_bytes=sum(tensor.nbytes for tensor in tensors),
         )
 
-    def generate(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[Completion]:
-        import torch
+    def generate(
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, shared: Sequence[int] = ()
+    ) -> list[Completion]:
+        return self._decoder.generate(prompts, max_new_tokens, shared)
 
-        width = max(map(len, prompts))
-        pad = min(self._eos, default=0)
-        inputs = torch.full((len(prompts), width), pad)
-        mask = torch.zeros((len(prompts), width), dtype=torch.long)
-        for row, prompt in enumerate(prompts):
-            # Padding stands on the left, so that every row's last position is its prompt's last token.
-            inputs[row, width - len(prompt) :] = torch.tensor(list(prompt))
-            mask[row, width - len(prompt) :] = 1
-        with torch.inference_mode():
-            output = self._model.generate(
-                inputs.to(self._options.device),
-                attention_mask=mask.to(self._options.device),
-                generation_config=self._greedy(max_new_tokens, stop=True),
-            )
-        return [self._completion(row) for row in output[:, width:].tolist()]
+    def choice_logprobs(self, questions: Sequence[Question], shared: Sequence[int] = ()) -> list[list[float]]:
+        return self._decoder.choice_logprobs(questions, shared)
+
+    def next_token_logits(self, token_ids: Sequence[int]) -> Any:
+        return self._decoder.next_token_logits(token_ids)
 
     def _batch(self, prompts: Sequence[Sequence[int]]) -> Any:
         """Token ids [prompts, tokens] on the device."""
@@ -228,26 +224,16 @@ class TransformersSession:
             raise ValueError(f"prompts that are answered together must be equally long; their tokens: {lengths}")
         return torch.tensor([list(prompt) for prompt in prompts], device=self._options.device)
 
-    def _completion(self, generated: list[int]) -> Completion:
-        for place, token in enumerate(generated):
-            if token in self._eos:
-                return Completion(generated[:place], FinishReason.STOP)
-        return Completion(generated, FinishReason.LENGTH)
-
-    def _greedy(self, tokens: int, *, stop: bool) -> Any:
-        """Decoding by argmax alone, whatever the checkpoint's own generation config says.
-
-        With `stop` false there is no end-of-sequence token, so exactly `tokens` tokens come out.
-        """
+    def _pinned(self, tokens: int) -> Any:
+        """Exactly `tokens` tokens by argmax alone, whatever the checkpoint's own generation config says."""
         from transformers import GenerationConfig
 
-        eos = sorted(self._eos)
         return GenerationConfig(
             do_sample=False,
             num_beams=1,
             max_new_tokens=tokens,
-            eos_token_id=eos if stop and eos else None,
-            pad_token_id=eos[0] if eos else 0,
+            eos_token_id=None,
+            pad_token_id=min(self._eos, default=0),
             use_cache=True,
         )
 

@@ -5,51 +5,15 @@ Imported by params.py and the command line, so nothing heavy is imported here; s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from pipeline.metrics import derive, display, pairing, samples
-from pipeline.metrics.derive import Compute
-from pipeline.metrics.evidence import Compare, VariantEvidence
-from pipeline.metrics.samples import Sample
+from pipeline.metrics.evidence import Compare
+from pipeline.metrics.fidelity_catalogue import FIDELITY
+from pipeline.metrics.metric import Metric, with_interval
+from pipeline.metrics.quality_catalogue import QUALITY
 
-
-@dataclass(frozen=True)
-class Metric:
-    name: str
-    """The column in pareto.csv; ends in the stored unit where it has one."""
-    title: str
-    unit: str
-    """Unit of the stored value."""
-    higher_is_better: bool | None
-    """None where neither direction is better in itself."""
-    display: Callable[[float], str]
-    compute: Compute
-    formula: str
-    low: str | None = None
-    """Name of the metric that is the lower bound of this one's 95 % interval."""
-    high: str | None = None
-    versus_baseline: bool = False
-    """Compares to the baseline in itself, so a bound that is relative to the baseline's value means nothing."""
-    sample: Callable[[VariantEvidence], Sample] | None = None
-    """What the interval is over, where there is one: scored items, of a ratio pairs of processes."""
-    paired: str | None = None
-    """Name of the metric that compares this one to the baseline turn by turn: two variants are ranked by that, and a
-    bound that is relative to the baseline must be on that."""
-
-
-def _with_interval(metric: Metric, low: Compute, high: Compute) -> tuple[Metric, Metric, Metric]:
-    """The metric, and the ends of its interval as metrics of their own under the names that it gives."""
-
-    def end(name: str | None, compute: Compute, which: str, words: str) -> Metric:
-        assert name, f"{metric.name} does not name its {words}"
-        title, formula = f"{metric.title}, {which}", f"{words} of the 95 % interval of `{metric.name}`"
-        return replace(
-            metric, name=name, title=title, compute=compute, formula=formula, low=None, high=None, sample=None
-        )
-
-    return metric, end(metric.low, low, "low", "lower end"), end(metric.high, high, "high", "upper end")
+__all__ = ["BY_NAME", "EXTRA", "MAIN", "METRICS", "Metric"]
 
 
 def _ratio(
@@ -70,7 +34,7 @@ def _ratio(
         sample=samples.process_pairs(compare),
     )
     low, high = (derive.ratio(compare, attrgetter(end)) for end in ("low", "high"))
-    return _with_interval(metric, low, high)
+    return with_interval(metric, low, high)
 
 
 def _time(name: str, percent: int, formula: str, paired: str | None = None) -> Metric:
@@ -81,7 +45,7 @@ def _time(name: str, percent: int, formula: str, paired: str | None = None) -> M
 
 
 MAIN: tuple[Metric, ...] = (
-    *_with_interval(
+    *with_interval(
         Metric(
             "quality",
             "Quality",
@@ -97,7 +61,7 @@ MAIN: tuple[Metric, ...] = (
         derive.quality(attrgetter("ci_low")),
         derive.quality(attrgetter("ci_high")),
     ),
-    *_with_interval(
+    *with_interval(
         Metric(
             "quality_delta",
             "Quality vs baseline",
@@ -109,7 +73,7 @@ MAIN: tuple[Metric, ...] = (
             low="delta_ci_low",
             high="delta_ci_high",
             versus_baseline=True,
-            sample=samples.items,
+            sample=samples.paired_items,
         ),
         derive.delta(attrgetter("ci_low")),
         derive.delta(attrgetter("ci_high")),
@@ -322,24 +286,8 @@ EXTRA: tuple[Metric, ...] = (
         derive.quantized("wall_s"),
         "wall time of making the artifact",
     ),
-    Metric(
-        "length_finish_share",
-        "Answers cut off",
-        "share",
-        False,
-        display.share,
-        derive.over_sets(derive.length_share),
-        "share of answers cut at their token limit",
-    ),
-    Metric(
-        "empty_outputs",
-        "Empty answers",
-        "items",
-        False,
-        display.count,
-        derive.over_sets(derive.empty_outputs),
-        "answers with no text",
-    ),
+    *QUALITY,
+    *FIDELITY,
 )
 
 METRICS: tuple[Metric, ...] = MAIN + EXTRA

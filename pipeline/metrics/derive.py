@@ -7,10 +7,11 @@ from operator import attrgetter
 
 from pipeline.metrics import cost, latency, sweep
 from pipeline.metrics.evidence import Compare, VariantEvidence
+from pipeline.metrics.fidelity import Fidelity
 from pipeline.metrics.intervals import Flips
 from pipeline.metrics.latency import WorkloadSpeed
 from pipeline.metrics.pairing import Speedup
-from pipeline.quality_records import QualityRecord
+from pipeline.quality_records import FinishReason, Flaw, QualityRecord
 from pipeline.readings import Side
 from pipeline.records import Interval, Reading, Status, known, missing
 
@@ -173,6 +174,22 @@ def flips(part: Callable[[Flips], tuple[object, ...]]) -> Compute:
     return compute
 
 
+def critical_lost(found: Flips) -> tuple[object, ...]:
+    return tuple(pair for pair in found.lost if pair[0].critical)
+
+
+def worst_category(part: Callable[[Interval], Reading]) -> Compute:
+    """Of the baseline 0, with the interval 0..0, by definition, as its difference."""
+
+    def compute(evidence: VariantEvidence) -> Reading:
+        if evidence.is_baseline:
+            return delta(part)(evidence)
+        found = evidence.worst_category
+        return missing(found) if isinstance(found, str) else part(found.interval)
+
+    return compute
+
+
 def over_sets(total: Callable[[list[QualityRecord]], Reading]) -> Compute:
     """A figure over all eval sets; missing unless each of them was scored."""
 
@@ -187,14 +204,32 @@ def over_sets(total: Callable[[list[QualityRecord]], Reading]) -> Compute:
 
 
 def length_share(records: list[QualityRecord]) -> Reading:
+    """Of the answers that were generated; a picked choice ends neither by itself nor by its length."""
     ended = [(reason, count) for record in records for reason, count in record.finish_reasons.items()]
-    items = sum(count for _, count in ended)
-    if not items:
-        return missing("no finish reason was recorded")
-    return known(sum(count for reason, count in ended if reason == "length") / items)
+    generated = sum(count for reason, count in ended if reason is not FinishReason.CHOICE)
+    if not generated:
+        return missing("every answer was picked among choices" if ended else "no finish reason was recorded")
+    return known(sum(count for reason, count in ended if reason is FinishReason.LENGTH) / generated)
 
 
-def empty_outputs(records: list[QualityRecord]) -> Reading:
-    if any(record.empty_outputs is None for record in records):
-        return missing("empty outputs were not counted")
-    return known(sum(record.empty_outputs or 0 for record in records))
+def flawed(flaw: Flaw) -> Callable[[list[QualityRecord]], Reading]:
+    """How many answers have this flaw."""
+
+    def total(records: list[QualityRecord]) -> Reading:
+        return known(sum(record.flaws.get(flaw, 0) for record in records))
+
+    return total
+
+
+def over_context(records: list[QualityRecord]) -> Reading:
+    return known(sum(len(record.over_context) for record in records))
+
+
+def fidelity(part: Callable[[Fidelity], Reading]) -> Compute:
+    """A figure of the comparison with the baseline's next-token distributions."""
+
+    def compute(evidence: VariantEvidence) -> Reading:
+        found = evidence.nearness
+        return missing(found) if isinstance(found, str) else part(found)
+
+    return compute

@@ -35,6 +35,20 @@ def ratio(value: float) -> str:
     return f"{value:.2f}×"
 
 
+def fine_ratio(value: float) -> str:
+    """A ratio that is near 1 where all is well."""
+    return f"{value:.3f}×"
+
+
+def perplexity(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def nats(value: float) -> str:
+    """Three digits: mean and largest divergence differ by powers of ten."""
+    return f"{value:.3g}"
+
+
 def money(value: float) -> str:
     """An amount in the currency of params.yaml: two decimals, below 1 as many as three digits need."""
     decimals = 2 - math.floor(math.log10(abs(value))) if 0 < abs(value) < 1 else 2

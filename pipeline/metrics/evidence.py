@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pipeline.metrics import capacity, intervals, latency, roofline, sweep, validity
+from pipeline.metrics import capacity, intervals, latency, noise_floor, paired_tests, roofline, sweep, validity
+from pipeline.metrics.fidelity import Fidelity, summarize
+from pipeline.metrics.noise_floor import NoiseFloor
+from pipeline.metrics.paired_tests import Comparison, PairedSet, WorstCategory
 from pipeline.metrics.pairing import Speedup
-from pipeline.quality_records import ItemResult, QualityRecord
+from pipeline.quality_records import FidelityRecord, ItemResult, QualityRecord
 from pipeline.readings import Alternation, DeviceLimits, PairReading, SpeedRecord, WorkloadReadings
 from pipeline.records import Interval, Outcome, QuantizeRecord, Reading, Status, known, missing
 
@@ -46,6 +49,7 @@ class VariantEvidence:
     quantize: QuantizeRecord
     speed: SpeedRecord
     quality: tuple[ScoredSet, ...]
+    fidelity: FidelityRecord
     headline: str
     """The workload whose speed stands in the table."""
     concurrency: Mapping[str, int] = field(default_factory=dict)
@@ -80,6 +84,7 @@ class VariantEvidence:
         yield "benchmark", self.speed
         for scored in self.quality:
             yield f"evaluate {scored.name}", scored.record
+        yield "fidelity", self.fidelity
 
     @property
     def artifact_sha256(self) -> str | None:
@@ -230,34 +235,73 @@ class VariantEvidence:
         return intervals.weighted([(_overall(scored), scored.weight) for scored in self.quality])
 
     @cached_property
-    def delta_interval(self) -> Interval | str:
-        """Weighted mean of variant - baseline on the same items, or the reason why there is none."""
+    def paired(self) -> tuple[PairedSet, ...] | str:
+        """Each eval set as this variant and the baseline answered it, or the reason why they are not compared."""
         if self.baseline is None:
             return "the baseline is not compared to itself"
         unscored = _why_unscored(self) or _why_unscored(self.baseline)
         if unscored:
             return unscored
         theirs = {scored.name: scored.items for scored in self.baseline.quality}
-        strata = [
-            (intervals.difference(scored.items, theirs[scored.name], self.seed), scored.weight)
-            for scored in self.quality
-        ]
-        return intervals.weighted(strata, lowest=-1)
+        return tuple(PairedSet(scored.name, scored.items, theirs[scored.name]) for scored in self.quality)
+
+    @cached_property
+    def delta_interval(self) -> Interval | str:
+        """Weighted mean of variant - baseline on the same items, or the reason why there is none."""
+        if isinstance(self.paired, str):
+            return self.paired
+        deltas = (intervals.difference(part.ours, part.theirs, self.seed) for part in self.paired)
+        weights = (scored.weight for scored in self.quality)
+        return intervals.weighted(list(zip(deltas, weights, strict=True)), lowest=-1)
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...] | str:
+        """Lost, won, delta and p-value of every eval set and of every category, or the reason why there are none."""
+        return self.paired if isinstance(self.paired, str) else paired_tests.compare(self.paired, self.seed)
+
+    @cached_property
+    def worst_category(self) -> WorstCategory | str:
+        """The category with the lowest delta over all eval sets, or the reason why there is none."""
+        return self.paired if isinstance(self.paired, str) else paired_tests.worst_category(self.paired, self.seed)
 
     @cached_property
     def flips(self) -> intervals.Flips | str:
         """Items whose pass/fail differs from the baseline's, over all eval sets, or the reason why there are none."""
         if self.baseline is None:
             return intervals.Flips((), ())
-        unscored = _why_unscored(self) or _why_unscored(self.baseline)
-        if unscored:
-            return unscored
-        theirs = {scored.name: scored.items for scored in self.baseline.quality}
-        found = [intervals.flips(scored.items, theirs[scored.name]) for scored in self.quality]
+        if isinstance(self.paired, str):
+            return self.paired
+        found = [intervals.flips(part.ours, part.theirs) for part in self.paired]
         return intervals.Flips(
             lost=tuple(pair for part in found for pair in part.lost),
             won=tuple(pair for part in found for pair in part.won),
         )
+
+    @cached_property
+    def noise_floor(self) -> NoiseFloor | str:
+        """What the batch alone changes, by this variant and the baseline, or the reason why that is not known."""
+        theirs = self.baseline.quality if self.baseline else ()
+        unscored = _why_unscored(self) or (self.baseline and _why_unscored(self.baseline))
+        return unscored or noise_floor.noise_floor(
+            [(scored.record, scored.weight) for scored in self.quality],
+            [(scored.record, scored.weight) for scored in theirs],
+        )
+
+    @cached_property
+    def nearness(self) -> Fidelity | str:
+        """How near it is to the baseline on the fidelity text, or the reason why that is not known.
+
+        Of the baseline: how near a second load of it is, which is what the engine alone adds.
+        """
+        return self.uncompared or summarize(self.fidelity, self.seed)
+
+    @property
+    def uncompared(self) -> str | None:
+        """Why the fidelity record holds no comparison, if so."""
+        record = self.fidelity
+        if record.status is not Status.OK:
+            return f"fidelity {record.status.value}: {record.reason}"
+        return None if record.blocks else "the baseline has no artifact to compare with"
 
 
 def _overall(scored: ScoredSet) -> Interval:

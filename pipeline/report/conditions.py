@@ -44,6 +44,7 @@ def sha256(params: Params, gathered: Gathered) -> str:
                 if s.record.status is Status.OK
             },
             "workloads": {w.workload: w.prompt_sha256 for speed in timed for w in speed.workloads},
+            "fidelity": [_fidelity(params), _first(e.fidelity.text_sha256 for e in gathered.variants)],
             "packages": _packages(used),
             "compute_dtype": _first(engine.compute_dtype for engine in used),
             "environment": _first(speed.environment_sha256 for speed in timed),
@@ -68,6 +69,7 @@ def params_sha256(params: Params) -> dict[str, str]:
         "baseline": params.baseline,
         "decision.workload": params.decision.workload,
         "evaluate.batch_size": params.evaluate.batch_size,
+        "fidelity": _fidelity(params),
     }
     parts |= {f"benchmark.{name}": part for name, part in _benchmark(params).items()}
     parts |= {f"variants.{name}": variant.model_dump(mode="json") for name, variant in params.variants.items()}
@@ -79,6 +81,10 @@ def _benchmark(params: Params) -> dict[str, object]:
     return params.benchmark.model_dump(mode="json", include={"pairing", "workloads", "sweep"})
 
 
+def _fidelity(params: Params) -> dict[str, object]:
+    return params.fidelity.model_dump(mode="json", exclude={"timeout_s"})
+
+
 def describe(params: Params, gathered: Gathered) -> list[Section]:
     return [
         Section("Model", tuple(_model_lines(params, gathered))),
@@ -88,6 +94,7 @@ def describe(params: Params, gathered: Gathered) -> list[Section]:
         Section("Workloads", tuple(_workload_lines(params))),
         Section("Serving", tuple(_serving_lines(params))),
         Section("Eval sets", tuple(_eval_set_lines(params, gathered))),
+        Section("Fidelity", tuple(_fidelity_lines(params, gathered))),
         Section("Variants", tuple(_variant_lines(params, gathered))),
     ]
 
@@ -208,6 +215,15 @@ def _eval_set_lines(params: Params, gathered: Gathered) -> Iterator[tuple[str, s
             f"version {record.eval_set_version}, {len(scored[0].items)} items, weight {settings.weight:g}, "
             f"sha256 {_hash(record.eval_set_sha256)}, decoding {_listed(record.decoding)}",
         )
+
+
+def _fidelity_lines(params: Params, gathered: Gathered) -> Iterator[tuple[str, str]]:
+    text = params.fidelity
+    compared = next((e.fidelity for e in gathered.variants if e.uncompared is None), None)
+    scored = f"{sum(block.tokens for block in compared.blocks):,} of them scored" if compared else "none scored"
+    yield "Text", f"{text.text}, sha256 of its tokens {_hash(compared.text_sha256 if compared else None)}"
+    yield "Tokens", f"the first {text.tokens:,} of the text, {scored}"
+    yield "Window", f"{text.window_tokens:,} tokens, each read with nothing before it; its first one is not scored"
 
 
 def _variant_lines(params: Params, gathered: Gathered) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Why records do not belong in one table: other artifact, baseline, prompts, items, engine or machine."""
+"""Why records do not belong in one table: other artifact, baseline, prompts, items, text, engine or machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline import store
 from pipeline.metrics.evidence import VariantEvidence
-from pipeline.quality_records import QualityRecord
+from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import SpeedRecord
 from pipeline.records import EngineInfo, QuantizeRecord, Status
 
@@ -27,8 +27,11 @@ def between(variants: Sequence[VariantEvidence], baseline: str) -> Iterator[str]
     yield from _differing("tokenizer", ((e.variant, e.quantize.tokenizer_sha256) for e in made))
     yield from _differing("chat template", ((e.variant, e.quantize.chat_template_sha256) for e in made))
     yield from _eval_set_conflicts(variants)
+    compared = [e for e in variants if e.uncompared is None]
+    yield from _differing("fidelity text", ((e.variant, e.fidelity.text_sha256) for e in compared))
+    yield from _differing("window of the fidelity text", ((e.variant, e.fidelity.window_tokens) for e in compared))
     timed = [e for e in variants if e.speed.status is Status.OK]
-    yield from _baseline_conflicts(variants, timed, baseline)
+    yield from _baseline_conflicts(variants, timed, compared, baseline)
     yield from _workload_conflicts(timed)
     now = [(store.ENVIRONMENT.as_posix(), store.sha256_file(store.ENVIRONMENT))] if timed else []
     yield from _differing("machine", [*now, *((e.variant, e.speed.environment_sha256) for e in timed)])
@@ -42,25 +45,32 @@ def engines(evidence: VariantEvidence) -> Iterator[tuple[str, EngineInfo]]:
     for scored in evidence.quality:
         if scored.record.status is Status.OK and scored.record.engine:
             yield f"evaluate {scored.name}", scored.record.engine
+    if evidence.fidelity.status is Status.OK and evidence.fidelity.engine:
+        yield "fidelity", evidence.fidelity.engine
 
 
-def _artifact_records(evidence: VariantEvidence) -> Iterator[tuple[str, QuantizeRecord | SpeedRecord | QualityRecord]]:
+def _artifact_records(
+    evidence: VariantEvidence,
+) -> Iterator[tuple[str, QuantizeRecord | SpeedRecord | QualityRecord | FidelityRecord]]:
     yield "quantize", evidence.quantize
     yield "benchmark", evidence.speed
     for scored in evidence.quality:
         yield f"evaluate {scored.name}", scored.record
+    yield "fidelity", evidence.fidelity
 
 
 def _baseline_conflicts(
-    variants: Sequence[VariantEvidence], timed: Sequence[VariantEvidence], baseline: str
+    variants: Sequence[VariantEvidence],
+    timed: Sequence[VariantEvidence],
+    compared: Sequence[VariantEvidence],
+    baseline: str,
 ) -> Iterator[str]:
-    """A speed-up against another baseline, or against another artifact of it, is none of this table's."""
-    if not timed:
-        return
+    """What was measured against another baseline, or against another artifact of it, is none of this table's."""
     yield from _differing("baseline", [("params.yaml", baseline), *((e.variant, e.speed.baseline) for e in timed)])
     made = [(f"quantize {baseline}", e.quantize.artifact_sha256) for e in variants if e.variant == baseline]
     against = [(f"benchmark {e.variant}", e.speed.baseline_artifact_sha256) for e in timed]
-    yield from _differing("artifact of the baseline", [*made, *against])
+    against += [(f"fidelity {e.variant}", e.fidelity.baseline_artifact_sha256) for e in compared]
+    yield from _differing("artifact of the baseline", [*made, *against] if against else [])
 
 
 def _eval_set_conflicts(variants: Sequence[VariantEvidence]) -> Iterator[str]:

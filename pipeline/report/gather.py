@@ -13,7 +13,7 @@ from pipeline.errors import UserError
 from pipeline.metrics.evidence import ScoredSet, Serving, VariantEvidence
 from pipeline.metrics.sweep import Objective
 from pipeline.params import Params
-from pipeline.quality_records import QualityRecord
+from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import SpeedRecord
 from pipeline.records import Environment, QuantizeRecord, Status
 from pipeline.report import conflicts
@@ -72,13 +72,15 @@ def _read_variant(name: str, params: Params) -> VariantEvidence:
         _tried(partial(_read_scored, name, eval_set, settings.weight), problems)
         for eval_set, settings in params.eval_sets.items()
     ]
-    if problems or quantize is None or speed is None:
+    fidelity = _tried(partial(records.load, store.fidelity_record(name), FidelityRecord), problems)
+    if problems or quantize is None or speed is None or fidelity is None:
         raise UserError(problems)
     return VariantEvidence(
         variant=name,
         quantize=quantize,
         speed=speed,
         quality=tuple(part for part in scored if part is not None),
+        fidelity=fidelity,
         headline=params.decision.workload,
         concurrency={workload: settings.concurrency for workload, settings in params.benchmark.workloads.items()},
         sweep_workload=params.benchmark.sweep.workload if params.benchmark.sweep.concurrency else None,
@@ -118,10 +120,11 @@ def _read_scored(variant: str, eval_set: str, weight: float) -> ScoredSet:
 def _strays(params: Params) -> Iterator[str]:
     expected = {store.quantize_record(name) for name in params.variants}
     expected |= {store.speed_record(name) for name in params.variants}
+    expected |= {store.fidelity_record(name) for name in params.variants}
     for name in params.variants:
         for eval_set in params.eval_sets:
             expected |= {store.quality_record(name, eval_set), store.quality_items(name, eval_set)}
-    folders = (store.QUANTIZE_RECORDS, store.SPEED_RECORDS, store.QUALITY_RECORDS)
+    folders = (store.QUANTIZE_RECORDS, store.SPEED_RECORDS, store.QUALITY_RECORDS, store.FIDELITY_RECORDS)
     found = (path for folder in folders for path in _record_files(folder))
     yield from sorted(path.as_posix() for path in found if path not in expected)
 

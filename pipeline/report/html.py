@@ -10,7 +10,7 @@ from pipeline.metrics import display
 from pipeline.metrics.catalogue import BY_NAME
 from pipeline.report import cells, charts, conditions, gates, warnings
 from pipeline.report.analysis import Analysis
-from pipeline.report.breakdown import concurrency, cost, failures, memory, pairing, quality, roofline, speed
+from pipeline.report.breakdown import concurrency, cost, failures, fidelity, memory, pairing, quality, roofline, speed
 from pipeline.report.gather import Gathered
 from pipeline.report.rows import NOT_NATIVE
 
@@ -27,6 +27,7 @@ SECTIONS = (
     ("bounds", "Bounds"),
     ("cost", "Cost"),
     ("quality", "Quality"),
+    ("fidelity", "Fidelity"),
     ("lost", "Lost items"),
     ("failures", "Failures"),
     ("conditions", "Conditions"),
@@ -77,6 +78,9 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         **_speed(analysis),
         **_serving(analysis),
         **_quality(gathered),
+        "fidelity": fidelity.lines(analysis.rows, gathered.variants),
+        "fidelity_columns": fidelity.COLUMNS,
+        "fidelity_text": params.fidelity.text,
         **_failures(analysis),
         "charts": _charts(analysis, names),
     }

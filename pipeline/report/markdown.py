@@ -8,7 +8,7 @@ from pipeline.metrics import validity
 from pipeline.records import Verdict
 from pipeline.report import cells, conditions, gates, warnings
 from pipeline.report.analysis import Analysis
-from pipeline.report.breakdown import concurrency, failures, memory, pairing, quality, roofline, speed
+from pipeline.report.breakdown import concurrency, failures, fidelity, memory, pairing, quality, roofline, speed
 from pipeline.report.rows import NOT_NATIVE, Row
 
 LIMIT = 80
@@ -28,6 +28,7 @@ def render(analysis: Analysis) -> str:
         ("Speed-up", _speedups(analysis)),
         ("Speed by workload", _speed(analysis)),
         ("Quality by category", _categories(analysis)),
+        ("Fidelity", _fidelity(analysis)),
         ("Concurrency", _concurrency(analysis)),
         ("Memory", _memory(analysis)),
     ]
@@ -208,6 +209,14 @@ def _categories(analysis: Analysis) -> list[str]:
         [*name, *(str(score.cell) for score in scores if (score.eval_set, score.category) == name)] for name in names
     ]
     return ["## Quality by category", *_grid(header, body), ""] if names else []
+
+
+def _fidelity(analysis: Analysis) -> list[str]:
+    lines = [
+        f"- **{line.variant}** {_escaped(line.words)}."
+        for line in fidelity.lines(analysis.rows, analysis.gathered.variants)
+    ]
+    return [f"## Fidelity: the next token on `{analysis.params.fidelity.text}`", *lines, ""]
 
 
 def _grid(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:

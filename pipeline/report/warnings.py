@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pipeline.metrics import validity
 from pipeline.params import Params
+from pipeline.quality_records import Flaw
 from pipeline.records import Status
 from pipeline.report import conditions
 from pipeline.report.breakdown import pairing
@@ -78,7 +79,7 @@ def _floor_or_ceiling(gathered: Gathered) -> Iterator[str]:
         overall = scored.record.overall
         if overall is not None and not FLOOR <= overall.mean <= 1 - FLOOR:
             end = "fails nearly every item" if overall.mean < FLOOR else "passes nearly every item"
-            empty = scored.record.empty_outputs or 0
+            empty = scored.record.flaws.get(Flaw.EMPTY, 0)
             yield (
                 f"The baseline {end} of {scored.name} ({100 * overall.mean:.1f} %, {empty} of {overall.n} answers "
                 "empty): on this set a loss of quality can hardly show, and a passed quality gate says little."

@@ -1,21 +1,24 @@
-"""Score one artifact on one eval set: greedy answers to every item, each scored by its category's scorer."""
+"""Score one artifact on one eval set: greedy answers and picked choices, each scored by its category's scorer."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import checkpoint, plugins, progress, records, store
-from pipeline.engines import Completion, EngineOptions, Session, misplaced_reason
+from pipeline import batches, checkpoint, plugins, progress, records, store
+from pipeline.batches import Batch
+from pipeline.engines import EngineOptions, Question, Session, misplaced_reason
+from pipeline.journal import Journal
 from pipeline.metrics.aggregation import aggregate_scores
 from pipeline.probes import device
-from pipeline.quality_records import ItemPrompt, ItemResult, QualityRecord
-from pipeline.records import Status
-from pipeline.scorers import SCORERS
+from pipeline.quality_records import FinishReason, Invariance, ItemPrompt, ItemResult, QualityRecord
+from pipeline.records import EngineInfo, Status
+from pipeline.scorers import SCORERS, flaws
 from pipeline.tokenizer import Tokenizer
 
 
@@ -27,16 +30,39 @@ class Job(BaseModel):
     eval_set: str
     eval_set_version: str
     batch_size: int
+    invariance_items: int
+    """Items that are asked again one by one, to see what the batch alone changes."""
     device: str
     compute_dtype: dict[str, str]
     threads: int
     seed: int
 
 
+class Answer(BaseModel):
+    """What the model gave for one item: tokens, or the log-probability of each choice."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    token_ids: list[int] = []
+    finish_reason: FinishReason
+    logprobs: list[float] | None = None
+
+
+@dataclass(frozen=True)
+class Answers:
+    batched: Mapping[str, Answer]
+    alone: Mapping[str, Answer]
+    """Of the items that were asked again one by one."""
+
+
 def run(job: Job) -> QualityRecord:
-    """Answer and score every item, write the items file, return the summary."""
+    """Answer and score every item, write the items file, return the summary.
+
+    What an earlier run on the same artifact, prompts and engine had finished when it was stopped is taken over.
+    """
     manifest = checkpoint.read_manifest(store.artifact(job.variant))
     items = read_prompts(job.eval_set)
+    asked = [item for item in items if not item.over_context]
     on = device.resolve(job.device)
     device.seed(job.seed)
     session: Session = plugins.load("pipeline.engines", job.engine).load(
@@ -49,29 +75,30 @@ def run(job: Job) -> QualityRecord:
         "eval_set_sha256": store.sha256_file(store.eval_set_prompts(job.eval_set)),
         "artifact_sha256": manifest.artifact_sha256,
         "decoding": {"method": "greedy", "batch_size": job.batch_size, "seed": job.seed},
+        "over_context": [item.item_id for item in items if item.over_context],
+        "engine": session.info(),
     }
-    misplaced = session.misplaced()
-    if misplaced:
-        reason = misplaced_reason(misplaced, on)
-        return QualityRecord(status=Status.INVALID, reason=reason, engine=session.info(), **common)
-    start = time.monotonic()
-    completions = _answer(session, items, job.batch_size)
-    wall_s = time.monotonic() - start
+    if misplaced := session.misplaced():
+        return QualityRecord(status=Status.INVALID, reason=misplaced_reason(misplaced, on), **common)
+    if not asked:
+        reason = f"none of the {len(items)} items fits into the model's context with its answer"
+        return QualityRecord(status=Status.FAILED, reason=reason, **common)
+    key = store.sha256_json({**common, "engine": _engine_key(session.info()), "job": job.model_dump()})
+    with Journal(store.unfinished(job.variant, job.eval_set), key) as journal:
+        answers = _answer(session, _work(asked, job), journal)
     tokenizer = Tokenizer(store.BASE)
-    results = [score(item, completions[item.item_id], tokenizer) for item in items]
+    results = [score(item, answers.batched[item.item_id], tokenizer) for item in asked]
     records.save_items(store.quality_items(job.variant, job.eval_set), results)
-    categories = {
-        name: aggregate_scores([result.score for result in results if result.category == name], job.seed)
-        for name in dict.fromkeys(result.category for result in results)
-    }
     return QualityRecord(
         status=Status.OK,
-        overall=aggregate_scores([result.score for result in results], job.seed),
-        categories=categories,
+        overall=aggregate_scores(results, job.seed),
+        categories={
+            name: aggregate_scores([result for result in results if result.category == name], job.seed)
+            for name in dict.fromkeys(result.category for result in results)
+        },
         finish_reasons=dict(Counter(result.finish_reason for result in results)),
-        empty_outputs=sum(not result.output.strip() for result in results),
-        wall_s=wall_s,
-        engine=session.info(),
+        flaws=dict(Counter(result.flaw for result in results if result.flaw)),
+        invariance=invariance(asked, results, answers.alone, tokenizer),
         **common,
     )
 
@@ -80,41 +107,91 @@ def read_prompts(eval_set: str) -> list[ItemPrompt]:
     return [ItemPrompt.model_validate_json(line) for line in store.read_lines(store.eval_set_prompts(eval_set))]
 
 
-def score(item: ItemPrompt, completion: Completion, tokenizer: Tokenizer) -> ItemResult:
-    output = tokenizer.decode(completion.token_ids)
+def score(item: ItemPrompt, answer: Answer, tokenizer: Tokenizer) -> ItemResult:
+    """The item's result. Of choices the likeliest is the output; of equally likely ones the first."""
+    if answer.logprobs is None:
+        output = tokenizer.decode(answer.token_ids)
+    else:
+        output = item.choices[answer.logprobs.index(max(answer.logprobs))].text
     value = SCORERS[item.scorer].score(output, item.target)
     return ItemResult(
         item_id=item.item_id,
         category=item.category,
         critical=item.critical,
+        cluster=item.cluster,
+        weight=item.weight,
         prompt_sha256=item.prompt_sha256,
         prompt=item.prompt,
         target=item.target,
         output=output,
         score=value,
         passed=value == 1,
-        finish_reason=completion.finish_reason,
-        output_tokens=len(completion.token_ids),
+        finish_reason=answer.finish_reason,
+        flaw=None if answer.logprobs else flaws.detect(output),
+        output_tokens=len(answer.token_ids),
+        choice_logprobs=answer.logprobs,
     )
 
 
-def batches(items: Sequence[ItemPrompt], size: int) -> Iterator[list[ItemPrompt]]:
-    """Batches of items with one answer limit and similar prompt lengths, so that little is padded."""
-    ordered = sorted(items, key=lambda item: (item.max_new_tokens, len(item.token_ids), item.item_id))
-    batch: list[ItemPrompt] = []
-    for item in ordered:
-        if batch and (len(batch) == size or batch[0].max_new_tokens != item.max_new_tokens):
-            yield batch
-            batch = []
-        batch.append(item)
-    if batch:
-        yield batch
+def invariance(
+    items: Sequence[ItemPrompt], results: Sequence[ItemResult], alone: Mapping[str, Answer], tokenizer: Tokenizer
+) -> Invariance | None:
+    """How the items that were asked again one by one differ from what they gave in their batch; None without any."""
+    if not alone:
+        return None
+    again = {item.item_id: score(item, alone[item.item_id], tokenizer) for item in items if item.item_id in alone}
+    pairs = [(result, again[result.item_id]) for result in results if result.item_id in again]
+    return Invariance(
+        items=len(pairs),
+        differing=sum(before.output != after.output for before, after in pairs),
+        flips=[before.item_id for before, after in pairs if before.passed != after.passed],
+    )
 
 
-def _answer(session: Session, items: Sequence[ItemPrompt], batch_size: int) -> dict[str, Completion]:
-    completions: dict[str, Completion] = {}
-    for batch in batches(items, batch_size):
-        answers = session.generate([item.token_ids for item in batch], batch[0].max_new_tokens)
-        completions.update({item.item_id: answer for item, answer in zip(batch, answers, strict=True)})
-        progress.report(len(completions), len(items), "items")
-    return completions
+def _work(items: Sequence[ItemPrompt], job: Job) -> list[Batch]:
+    batched = batches.plan(items, job.batch_size)
+    return [*batched, *batches.alone(batched, job.invariance_items)]
+
+
+def _answer(session: Session, work: Sequence[Batch], journal: Journal) -> Answers:
+    found: dict[bool, dict[str, Answer]] = {False: {}, True: {}}
+    total, done = sum(len(batch.items) for batch in work), 0
+    for number, batch in enumerate(work):
+        if number < len(journal.done):
+            answers = [Answer.model_validate(row) for row in journal.done[number]["answers"]]
+        else:
+            answers = _ask(session, batch)
+            journal.add({"answers": [answer.model_dump(mode="json") for answer in answers]})
+        ids = (item.item_id for item in batch.items)
+        found[batch.alone].update(zip(ids, answers, strict=True))
+        done += len(batch.items)
+        progress.report(done, total, "items")
+    return Answers(batched=found[False], alone=found[True])
+
+
+def _ask(session: Session, batch: Batch) -> list[Answer]:
+    if batch.chooses:
+        questions = [
+            Question(prompt=item.token_ids, choices=[choice.token_ids for choice in item.choices])
+            for item in batch.items
+        ]
+        return [
+            Answer(finish_reason=FinishReason.CHOICE, logprobs=logprobs)
+            for logprobs in session.choice_logprobs(questions, batch.shared)
+        ]
+    prompts = [item.token_ids for item in batch.items]
+    return [
+        Answer(token_ids=completion.token_ids, finish_reason=completion.finish_reason)
+        for completion in session.generate(prompts, batch.items[0].max_new_tokens, batch.shared)
+    ]
+
+
+def _engine_key(info: EngineInfo) -> dict[str, Any]:
+    """The engine as it describes itself, and its code: answers of another one are not taken over."""
+    import pipeline.engines
+
+    [folder] = pipeline.engines.__path__
+    return {
+        **info.model_dump(mode="json"),
+        "code": {path.name: store.sha256_file(path) for path in sorted(Path(folder).glob("*.py"))},
+    }

@@ -1,4 +1,4 @@
-"""Tokenize everything that is asked of the variants, once: eval items and speed workloads."""
+"""Tokenize everything that the variants read, once: eval items, speed workloads and the fidelity text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import checkpoint, eval_sets, records, store
+from pipeline import checkpoint, eval_sets, fidelity_text, records, store
 from pipeline.errors import UserError
 from pipeline.records import WorkloadPrompt, WorkloadPrompts
 from pipeline.tokenizer import Tokenizer
@@ -22,15 +22,24 @@ class WorkloadJob(BaseModel):
     pairs: int
 
 
+class FidelityJob(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    tokens: int
+    window_tokens: int
+
+
 class Job(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     eval_sets: list[str]
     workloads: dict[str, WorkloadJob]
+    fidelity: FidelityJob
 
 
 def run(job: Job) -> WorkloadPrompts:
-    """Write one prompts file per eval set and one for the workloads.
+    """Write one prompts file per eval set, one for the workloads and one for the fidelity text.
 
     Raises:
         UserError: with every faulty item, every prompt over the context, every text too short.
@@ -50,6 +59,11 @@ def run(job: Job) -> WorkloadPrompts:
             workloads.append(_tokenize(name, workload, tokenizer, manifest.context_length))
         except UserError as error:
             problems.extend(error.problems)
+    try:
+        text = fidelity_text.tokenize(**job.fidelity.model_dump(), tokenizer=tokenizer, base=manifest)
+        records.save(store.FIDELITY_PROMPT, text)
+    except UserError as error:
+        problems.extend(error.problems)
     if problems:
         raise UserError(problems)
     prompts = WorkloadPrompts(tokenizer_sha256=manifest.tokenizer_sha256, workloads=workloads)

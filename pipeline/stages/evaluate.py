@@ -19,6 +19,8 @@ def main(variant: str, eval_set: str) -> None:
     if record.status is not Status.OK:
         records.save_items(store.quality_items(variant, eval_set), [])
     records.save(store.quality_record(variant, eval_set), record)
+    if record.status is Status.OK:
+        store.unfinished(variant, eval_set).unlink(missing_ok=True)
     words = f", {record.reason}" if record.reason else ""
     print(f"evaluate {variant} on {eval_set}: {record.status}{words}", flush=True)
 
@@ -30,6 +32,7 @@ def _evaluate(variant: str, eval_set: str, settings: params.Params) -> QualityRe
         eval_set=eval_set,
         eval_set_version=eval_sets.read_card(eval_set).version,
         batch_size=settings.evaluate.batch_size,
+        invariance_items=settings.evaluate.invariance_items,
         device=settings.runtime.device,
         compute_dtype=settings.runtime.compute_dtype.model_dump(),
         threads=settings.runtime.threads,

@@ -1,10 +1,10 @@
-"""Tokenize eval items and speed workloads in a fresh process, once for all variants."""
+"""Tokenize eval items, speed workloads and the fidelity text in a fresh process, once for all variants."""
 
 from __future__ import annotations
 
 from pipeline import params, store, supervise
 from pipeline.errors import UserError
-from pipeline.runs.prompts import Job, WorkloadJob
+from pipeline.runs.prompts import FidelityJob, Job, WorkloadJob
 from pipeline.stages import _main
 
 
@@ -16,6 +16,7 @@ def main() -> None:
         Job(
             eval_sets=list(settings.eval_sets),
             workloads={name: WorkloadJob(**workload.model_dump()) for name, workload in workloads},
+            fidelity=FidelityJob(**settings.fidelity.model_dump(exclude={"timeout_s"})),
         ),
         title="prompts",
         log=store.log("prompts", "all"),

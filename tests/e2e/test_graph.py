@@ -48,7 +48,7 @@ def rows(project: Project) -> dict[str, dict[str, str]]:
 
 
 def stages_of(*variants: str) -> set[str]:
-    per_variant = ("quantize@{}", "benchmark@{}", "evaluate@{}-colours")
+    per_variant = ("quantize@{}", "benchmark@{}", "evaluate@{}-colours", "fidelity@{}")
     return {name.format(variant) for variant in variants for name in per_variant} | {"report"}
 
 
@@ -112,6 +112,22 @@ def test_every_variant_s_speed_is_a_ratio_to_the_same_baseline_with_its_interval
         assert record["failures"] == []
         low, ratio, high = (float(row[f"speedup{end}"]) for end in ("_ci_low", "", "_ci_high"))
         assert (low, ratio, high) == (1, 1, 1) if variant == "fp16" else 0 < low < ratio < high
+
+
+def test_every_variant_is_compared_with_the_baseline_at_the_same_tokens(project: Project) -> None:
+    baseline = project.report("quantize/fp16.json")["artifact_sha256"]
+    for variant, row in rows(project).items():
+        record = project.report(f"fidelity/{variant}.json")
+        assert record["baseline_artifact_sha256"] == baseline
+        # 2816 tokens in 22 windows of 128, of which each leaves its first one out.
+        assert [block["tokens"] for block in record["blocks"]] == 22 * [127]
+        names = ("ppl_ratio", "ppl_ratio_ci_low", "ppl_ratio_ci_high", "kld_mean", "kld_max", "top1_agreement")
+        same = [float(row[name]) for name in names]
+        if variant == "fp16":
+            assert same == [1, 1, 1, 0, 0, 1], "two loads of one artifact"
+        else:
+            assert 0 < float(row["kld_mean"]) < float(row["kld_p99"]) <= float(row["kld_max"])
+            assert float(row["ppl_ratio_ci_low"]) < float(row["ppl_ratio"]) < float(row["ppl_ratio_ci_high"])
 
 
 def test_reports_are_complete(project: Project) -> None:

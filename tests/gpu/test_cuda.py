@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pipeline import records, store
-from pipeline.engines import EngineOptions
+from pipeline.engines import EngineOptions, Question
 from pipeline.engines import transformers as engine
 from pipeline.engines.transformers import TransformersSession
 from pipeline.probes import contention, device, hardware, limits
@@ -49,6 +49,21 @@ def test_answers_have_rising_times_by_every_clock(session: TransformersSession, 
     # The device is idle at each mark, so both clocks span the same time: a mistaken unit would be off by a thousand.
     assert reading.device_s[1] == pytest.approx(reading.token_s[-1], rel=0.5)
     assert session.prefill([PROMPT] * streams) > 0
+
+
+def test_answers_to_eval_items_are_those_of_the_cpu(tiny_checkpoint: Path) -> None:
+    shared = list(range(200, 211))
+    prompts = [[*shared, *PROMPT[:length]] for length in (1, 9, 4, 17)]
+    questions = [Question(prompt, [[30], [31, 32, 33], [34, 35]]) for prompt in prompts]
+    answers, logprobs, logits = [], [], []
+    for on in ("cpu", "cuda"):
+        session = engine.load(tiny_checkpoint, EngineOptions(on, "float32", 2))
+        answers.append([session.generate(prompts, 8, prefix) for prefix in ([], shared)])
+        logprobs.append([value for row in session.choice_logprobs(questions, shared) for value in row])
+        logits.append(session.next_token_logits(prompts[1]))
+    assert answers[0] == answers[1]
+    assert logprobs[1] == pytest.approx(logprobs[0], abs=1e-3)
+    assert abs(logits[1] - logits[0]).max() < 1e-3
 
 
 def test_the_cache_on_the_gpu_is_the_one_of_the_formula(session: TransformersSession) -> None:

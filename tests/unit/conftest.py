@@ -83,8 +83,10 @@ RAW_PARAMS: dict[str, Any] = {
         "currency": "USD",
         "max_spread": 0.25,
     },
-    "evaluate": {"batch_size": 8},
+    "evaluate": {"batch_size": 8, "invariance_items": 4},
     "eval_sets": {EVAL_SET: {"weight": 1.0}},
+    "judge": None,
+    "fidelity": {"text": "fidelity/general.txt", "tokens": 8448, "window_tokens": 512},
     "gates": {
         "quality-drop": {"metric": "quality_delta", "at_least": -0.08},
         "memory": {"metric": "weight_bytes", "at_most": 1.0, "relative": True},
@@ -120,6 +122,7 @@ class Project:
         for evidence in variants:
             records.save(store.quantize_record(evidence.variant), evidence.quantize)
             records.save(store.speed_record(evidence.variant), evidence.speed)
+            records.save(store.fidelity_record(evidence.variant), evidence.fidelity)
             for scored in evidence.quality:
                 records.save(store.quality_record(evidence.variant, scored.name), scored.record)
                 if scored.items:

@@ -13,14 +13,17 @@ import yaml
 from pipeline import params, plugins
 
 ROOT = Path(__file__).resolve().parents[2]
+SCORERS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "pipeline" / "scorers").glob("*.py"))
+"""All of them count: some are loaded by their path, as Hugging Face evaluate and the sandbox want it."""
 STAGES: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 WORK = {
     "base": ["pipeline/runs/base.py", *(f"pipeline/sources/{name}.py" for name in plugins.names("pipeline.sources"))],
-    "prompts": ["pipeline/runs/prompts.py"],
+    "prompts": ["pipeline/runs/prompts.py", *SCORERS],
     "quantize": ["pipeline/runs/quantize.py"],
     "benchmark": ["pipeline/runs/benchmark.py", "pipeline/runs/measure.py"],
     # aggregate.py is loaded by its path, as Hugging Face evaluate wants it.
-    "evaluate": ["pipeline/runs/evaluate.py", "pipeline/metrics/aggregate.py"],
+    "evaluate": ["pipeline/runs/evaluate.py", "pipeline/metrics/aggregate.py", *SCORERS],
+    "fidelity": ["pipeline/runs/fidelity.py"],
     "report": ["pipeline/stages/report.py"],
 }
 """What runs in each stage's worker process, before imports are followed. The supervising side (stages/<name>.py,
@@ -85,7 +88,7 @@ def declared(stage: str) -> set[str]:
 
 
 def plugin_files(stage: str) -> list[str]:
-    packages = {"quantize": "quantizers", "benchmark": "engines", "evaluate": "engines"}
+    packages = {"quantize": "quantizers", "benchmark": "engines", "evaluate": "engines", "fidelity": "engines"}
     if stage not in packages:
         return []
     package = packages[stage]
@@ -103,7 +106,7 @@ def test_every_stage_that_works_is_covered() -> None:
     assert {name for name in STAGES if STAGES[name].get("always_changed")} == always
 
 
-@pytest.mark.parametrize("stage", ["base", "prompts", "quantize", "benchmark", "evaluate", "report"])
+@pytest.mark.parametrize("stage", ["base", "prompts", "quantize", "benchmark", "evaluate", "fidelity", "report"])
 def test_tracked_params_stand_in_params_yaml(stage: str) -> None:
     raw = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     for tracked in body(stage).get("params", []):

@@ -151,6 +151,9 @@ def test_all_mistakes_are_reported_at_once() -> None:
         (("runtime", "allocator"), "jemalloc"),
         (("serving", "objective", "ttft_s"), 0.0),
         (("evaluate", "batch_size"), 2.5),
+        (("fidelity", "window_tokens"), 15),
+        (("fidelity", "tokens"), "8448"),
+        (("fidelity", "text"), 3),
         (("eval_sets", "support-desk", "weight"), 0),
         (("gates", "size", "relative"), "true"),
         (("decision", "prefer"), "quality"),
@@ -179,6 +182,8 @@ def test_a_wrong_type_or_value_is_named_with_its_place_and_what_was_given(path: 
         ("variants", "int4-awq", "settings", "calibration", "samples"),
         ("model", "source", "file"),
         ("benchmark", "workloads", "instruction", "text"),
+        ("fidelity",),
+        ("fidelity", "window_tokens"),
     ],
 )
 def test_a_missing_key_is_named_with_its_place(path: tuple[str, ...]) -> None:
@@ -191,6 +196,50 @@ def test_a_name_that_is_no_good_as_file_and_stage_name_is_refused(section: str, 
     value = next(iter(SHIPPED[section].values()))
     [problem] = problems(put(value, section, name))
     assert problem.startswith(f"{section}: {name!r} is not a valid name; use lower-case letters, digits and '-'")
+
+
+@pytest.mark.parametrize(("tokens", "window"), [(1023, 512), (31, 16)])
+def test_less_text_than_two_windows_is_refused_with_what_would_do(tokens: int, window: int) -> None:
+    found = problems(put(tokens, "fidelity", "tokens"), put(window, "fidelity", "window_tokens"))
+    assert found == [
+        f"fidelity.tokens: {tokens} are fewer than two windows of {window} (fidelity.window_tokens); ask for at least "
+        f"{2 * window}, or for shorter windows"
+    ]
+
+
+JUDGE = {"base_url": "http://localhost:8000/v1", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"modle": "m"}, "judge.modle: unknown key; did you mean 'model'?"),
+        ({"base_url": "localhost:8000"}, "judge.base_url: string should match pattern"),
+        ({"model": ""}, "judge.model: string should have at least 1 character"),
+        ({"timeout_s": 0}, "judge.timeout_s: input should be greater than 0"),
+        ({"attempts": 0}, "judge.attempts: input should be greater than or equal to 1"),
+        ({"concurrency": 0}, "judge.concurrency: input should be greater than or equal to 1"),
+        ({"seed": "0"}, "judge.seed: input should be a valid integer"),
+    ],
+)
+def test_a_mistake_in_the_judge_is_named_with_its_place(changes: dict[str, Any], words: str) -> None:
+    [problem] = problems(put(JUDGE | changes, "judge"))
+    assert problem.startswith(words)
+
+
+def test_a_judge_is_off_in_the_shipped_file_and_needs_an_address_and_a_model() -> None:
+    assert params.parse(copy.deepcopy(SHIPPED)).judge is None
+    assert problems(drop("judge")) == ["judge: missing"]
+    assert problems(put({}, "judge")) == ["judge.base_url: missing", "judge.model: missing"]
+    judge = params.parse(SHIPPED | {"judge": JUDGE}).judge
+    assert judge is not None
+    assert (judge.model, judge.api_key_env, judge.timeout_s) == ("m", None, 60)
+
+
+def test_two_windows_of_text_will_do() -> None:
+    raw = copy.deepcopy(SHIPPED)
+    raw["fidelity"] |= {"tokens": 1024, "window_tokens": 512}
+    assert params.parse(raw).fidelity.tokens == 1024
 
 
 def test_a_bad_workload_name_is_refused() -> None:
@@ -347,15 +396,20 @@ def test_variants_and_eval_sets_whose_stage_names_collide_are_refused() -> None:
         ({"metric": "speedup", "at_least": 1.3, "relative": True}, "relative to the baseline already"),
         (
             {"metric": "decode_tokens_per_s", "at_least": 1.3, "relative": True},
-            "give a bound on speedup instead, which is measured turn by turn (higher is better)",
+            "give a bound on speedup instead, for which variant and baseline are paired (higher is better)",
         ),
         (
             {"metric": "ttft_s_p50", "at_most": 1.1, "relative": True},
-            "give a bound on ttft_speedup instead, which is measured turn by turn (higher is better)",
+            "give a bound on ttft_speedup instead, for which variant and baseline are paired (higher is better)",
+        ),
+        ({"metric": "kld_mean", "at_most": 2, "relative": True}, "relative to the baseline already"),
+        (
+            {"metric": "perplexity", "at_most": 1.1, "relative": True},
+            "give a bound on ppl_ratio instead, for which variant and baseline are paired (lower is better)",
         ),
         (
             {"metric": "decode_cost_s_per_token", "at_most": 1.1, "relative": True},
-            "give a bound on decode_cost_ratio instead, which is measured turn by turn (lower is better)",
+            "give a bound on decode_cost_ratio instead, for which variant and baseline are paired (lower is better)",
         ),
     ],
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from unit.workspace import ITEMS, calibration_set, document, eval_set, write_yaml
+from unit.workspace import CARD, ITEMS, calibration_set, document, eval_set, write_lines, write_yaml
 
 from pipeline import checkpoint, params, preflight, store
 from pipeline.errors import UserError
@@ -52,8 +52,10 @@ PARAMS: dict[str, Any] = {
         "sweep": {"workload": "short", "concurrency": [1, 2], "pairs": 1},
     },
     "serving": {"objective": {"ttft_s": 1.0, "tpot_s": 0.1}, "memory_gib": 1.0},
-    "evaluate": {"batch_size": 2},
+    "evaluate": {"batch_size": 2, "invariance_items": 0},
     "eval_sets": {"colours": {"weight": 1.0}},
+    "judge": None,
+    "fidelity": {"text": "corpus.txt", "tokens": 512, "window_tokens": 256},
     "gates": {},
     "decision": {"workload": "short", "prefer": ["weight_bytes"], "tie": 0.05},
 }
@@ -65,6 +67,7 @@ def project(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     shutil.copytree(tiny_checkpoint, tmp_path / "model")
     (tmp_path / "text.txt").write_text("some words")
+    (tmp_path / "corpus.txt").write_text("some other words")
     eval_set(tmp_path)
     calibration_set(tmp_path, [document(1), document(2)])
     write_yaml(tmp_path / "params.yaml", PARAMS)
@@ -107,7 +110,7 @@ def test_mistakes_in_different_files_come_at_once(project: Path) -> None:
     places = [problem.split(": ")[0] for problem in caught.value.problems]
     assert places == [
         "model.source.path",
-        *["eval_sets/colours/items.jsonl:1"] * 3,
+        *["eval_sets/colours/items.jsonl:1"] * 2,
         "calibration/plain/samples.jsonl:2",
         "benchmark.workloads.short.text",
     ]
@@ -133,35 +136,11 @@ def test_faulty_params_are_told_before_anything_else_is_read(project: Path) -> N
     assert caught.value.problems == ("params.yaml: baselin: unknown key; did you mean 'baseline'?",)
 
 
-def overlaps(project: Path, sample: str, prompt: str) -> list[str]:
-    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": sample}])
-    eval_set(project, [ITEMS[0], ITEMS[1] | {"prompt": prompt}])
-    return preflight.problems(settings())
-
-
-def test_eight_words_in_a_row_in_both_sets_are_told(project: Path) -> None:
-    [problem] = overlaps(project, "x a b c d e f g h y", "Q: A  b c\nd e f g H yes")
-    assert problem == (
-        "eval set colours, item name-1: 8 words in a row stand in calibration set plain too: 'a b c d e f g h'; "
-        "change one of them"
-    )
-
-
-@pytest.mark.parametrize("prompt", ["a b c d e f g x h", "a b c d e f g", "h g f e d c b a"])
-def test_fewer_words_or_another_order_are_no_overlap(project: Path, prompt: str) -> None:
-    assert overlaps(project, "x a b c d e f g h y", prompt) == []
-
-
-def test_words_in_a_chat_count_too(project: Path) -> None:
-    messages = [{"role": "user", "content": "a b c d e f g h"}]
-    calibration_set(project, [{"id": "c", "kind": "chat", "messages": messages}, document(2)])
-    eval_set(project, [ITEMS[0] | {"prompt": "a b c d e f g h"}])
-    assert len(preflight.problems(settings())) == 1
-
-
-def test_the_shipped_sets_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    assert list(preflight._overlaps("general", ["support-desk"])) == []
+def test_words_that_an_eval_item_shares_with_the_calibration_set_are_told(project: Path) -> None:
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": "x a b c d e f g h y"}])
+    eval_set(project, [ITEMS[0], ITEMS[1] | {"prompt": "Q: A  b c\nd e f g H yes"}])
+    [problem] = preflight.problems(settings())
+    assert problem.startswith("eval set colours, item name-1: 'a b c d e f g h' (8 words in a row")
 
 
 def test_the_shipped_project_has_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +164,37 @@ def test_a_workload_over_the_context_is_a_problem(project: Path) -> None:
             PARAMS | {"benchmark": PARAMS["benchmark"] | {"workloads": long | PARAMS["benchmark"]["workloads"]}}
         )
     ) == ["benchmark.workloads.long: 1021 prompt and 4 output tokens exceed the model's context of 1024"]
+
+
+def with_fidelity(**changes: Any) -> Params:
+    return params.parse(PARAMS | {"fidelity": PARAMS["fidelity"] | changes})
+
+
+def test_a_window_over_the_context_is_a_problem(project: Path) -> None:
+    complete(store.BASE, project / "model")
+    assert preflight.problems(with_fidelity(tokens=4096, window_tokens=1024)) == []
+    assert preflight.problems(with_fidelity(tokens=4096, window_tokens=1025)) == [
+        "fidelity.window_tokens: 1025 exceeds the model's context of 1024"
+    ]
+
+
+def test_a_fidelity_text_that_cannot_be_read_is_a_problem(project: Path) -> None:
+    assert preflight.problems(with_fidelity(text="elsewhere.txt")) == ["fidelity.text: no file elsewhere.txt"]
+    (project / "corpus.txt").write_bytes(b"caf\xe9 noir")
+    assert preflight.problems(settings()) == [
+        "fidelity.text: corpus.txt is not UTF-8 (invalid continuation byte at byte 3); save it as UTF-8"
+    ]
+
+
+def test_a_fidelity_text_that_calibration_has_seen_is_a_problem(project: Path) -> None:
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": "x a b c d e f g h y"}])
+    (project / "corpus.txt").write_text("So: A b c d\ne f g, and no further.")
+    assert preflight.problems(settings()) == []
+    (project / "corpus.txt").write_text("So: A b c d\ne f g H!")
+    assert preflight.problems(settings()) == [
+        "fidelity.text: 'a b c d e f g h' stands both in corpus.txt and in calibration set plain, which would flatter "
+        "what was calibrated on it; change one of them"
+    ]
 
 
 def test_cuda_without_a_gpu_is_a_problem(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +242,39 @@ def test_layers_of_a_local_model_are_checked_before_anything_is_made(project: Pa
     assert first.startswith("variants.int8.settings.skip_modules: no module 'lm_haed'")
     assert second.startswith("variants.int4.settings.group_size 512 does not divide every layer: ")
     assert second.endswith("Sizes that would do: -1, 16, 32, 64, 128")
+
+
+JUDGED = {"scorer": "judge", "max_new_tokens": 8, "description": "a free answer"}
+JUDGE = {"base_url": "http://localhost:1/v1", "model": "m", "api_key_env": "MY_JUDGE_KEY"}
+
+
+def judged(project: Path) -> None:
+    """Make the project's eval set one with a category that needs a judge."""
+    items = [*ITEMS, {"id": "free-1", "category": "free", "prompt": "Why?", "target": {"rubric": "Says why."}}]
+    eval_set(project, items, categories=CARD["categories"] | {"free": JUDGED})
+
+
+def test_a_category_for_a_judge_needs_one_in_params(project: Path) -> None:
+    judged(project)
+    assert preflight.problems(settings()) == [
+        "eval set colours, category free: answers are scored by a language model, but `judge` in params.yaml is null; "
+        "describe one there (at least base_url and model), or take the set out of eval_sets"
+    ]
+
+
+def test_a_judge_needs_its_key_and_good_labels_where_it_is_used(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_JUDGE_KEY", raising=False)
+    wanted = params.parse(PARAMS | {"judge": JUDGE})
+    write_lines(project / "eval_sets" / "colours" / "labels.jsonl", [{"prompt": "p", "output": "o", "rubric": "r"}])
+    assert preflight.problems(wanted) == []
+    judged(project)
+    assert preflight.problems(wanted) == [
+        "eval_sets/colours/labels.jsonl:1: passed: missing",
+        "judge.api_key_env: there is no environment variable MY_JUDGE_KEY; export it, or set it to null",
+    ]
+    (project / "eval_sets" / "colours" / "labels.jsonl").unlink()
+    monkeypatch.setenv("MY_JUDGE_KEY", "secret")
+    assert preflight.problems(wanted) == []
 
 
 def with_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:

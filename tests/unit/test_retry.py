@@ -8,7 +8,7 @@ import pytest
 from pipeline import checkpoint, params, records, retry, store
 from pipeline.errors import UserError
 from pipeline.params import Params
-from pipeline.quality_records import QualityRecord
+from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import Alternation, SpeedRecord, Stop
 from pipeline.records import QuantizeRecord, Status, missing
 
@@ -39,13 +39,18 @@ def test_only_the_first_failed_stage_of_a_variant_is_forced(settings: Params) ->
     assert retry.failed_stages(settings, []) == ["quantize@int8"]
 
 
-def test_a_variant_that_was_made_but_not_measured_or_scored_is_forced_there(settings: Params) -> None:
+def test_a_variant_that_was_made_but_not_measured_scored_or_compared_is_forced_there(settings: Params) -> None:
     quantized("fp16", None)
     (eval_set,) = settings.eval_sets
     records.save(store.speed_record("fp16"), SpeedRecord(variant="fp16", status=Status.INVALID, reason="wrong length"))
     scored = QualityRecord(variant="fp16", status=Status.FAILED, reason="killed", eval_set=eval_set)
     records.save(store.quality_record("fp16", eval_set), scored)
-    assert retry.failed_stages(settings, []) == ["benchmark@fp16", f"evaluate@fp16-{eval_set}"]
+    compared = FidelityRecord(variant="fp16", status=Status.FAILED, reason="killed")
+    records.save(store.fidelity_record("fp16"), compared)
+    forced = ["benchmark@fp16", f"evaluate@fp16-{eval_set}", "fidelity@fp16"]
+    assert retry.failed_stages(settings, []) == forced
+    records.save(store.fidelity_record("fp16"), FidelityRecord(variant="fp16", status=Status.OK))
+    assert retry.failed_stages(settings, []) == forced[:2]
 
 
 def measured(variant: str, stop: Stop | None = Stop.PRECISE, alternation: Alternation = Alternation.RESIDENT) -> None:

@@ -88,3 +88,29 @@ def test_a_model_without_chat_template_gets_a_clear_error(tmp_path: Path, tiny_c
     assert tokenizer.text("still works")
     with pytest.raises(UserError, match=r"no chat template.*add a chat_template\.jinja to the model's source"):
         tokenizer.chat(MESSAGES, add_generation_prompt=True)
+
+
+def test_a_text_to_be_continued_has_one_bos_even_where_it_brings_its_own(with_bos: Path) -> None:
+    tokenizer = Tokenizer(with_bos)
+    bos = tokenizer._tokenizer.bos_token_id
+    assert tokenizer.opening("Hello") == tokenizer.text("Hello")
+    own = tokenizer.opening("<|im_start|>Hello")
+    assert (own[0], own.count(bos)) == (bos, 1)
+    assert own == tokenizer.opening("Hello")
+
+
+def test_a_text_to_be_continued_does_not_end_with_the_tokenizer_s_end_of_sequence(
+    tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    from tokenizers import Tokenizer as Raw
+    from tokenizers.processors import TemplateProcessing
+
+    folder = tmp_path / "eos"
+    shutil.copytree(tiny_checkpoint, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    raw = Raw.from_file(str(folder / "tokenizer.json"))
+    eos = raw.token_to_id("<|im_end|>")
+    raw.post_processor = TemplateProcessing(single="$A <|im_end|>", special_tokens=[("<|im_end|>", eos)])
+    raw.save(str(folder / "tokenizer.json"))
+    tokenizer = Tokenizer(folder)
+    assert tokenizer.text("Hello")[-1] == eos
+    assert tokenizer.opening("Hello") == tokenizer.text("Hello")[:-1]

@@ -110,3 +110,33 @@ def test_merge_keys_work_as_in_plain_yaml(tmp_path: Path) -> None:
 def test_a_section_that_is_no_mapping_has_no_empty_place() -> None:
     [problem] = section_problems(Wheel, None)
     assert not problem.startswith(":")
+
+
+def test_yes_and_no_are_texts_and_only_true_and_false_are_not(tmp_path: Path) -> None:
+    content = "a: [yes, no, on, off, y, n, Yes, NO]\nb: [true, False, TRUE]\nc: falsey\n"
+    assert read_yaml(write(tmp_path, content)) == {
+        "a": ["yes", "no", "on", "off", "y", "n", "Yes", "NO"],
+        "b": [True, False, True],
+        "c": "falsey",
+    }
+
+
+class Fleet(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    cars: list[Car] | None = None
+    first: Wheel | None = None
+
+
+def test_the_nearest_key_is_told_inside_lists_and_optional_sections() -> None:
+    raw = {"cars": [{"spare": {"size": 1, "colur": "red"}}], "first": {"size": 1, "sizes": 2}}
+    assert list(section_problems(Fleet, raw)) == [
+        "cars.0.spare.colur: unknown key; did you mean 'colour'?",
+        "first.sizes: unknown key; did you mean 'size'?",
+    ]
+
+
+def test_a_long_wrong_value_is_shown_in_part() -> None:
+    [problem] = section_problems(Wheel, {"size": "x" * 1000})
+    assert len(problem) < 300
+    assert problem.endswith("…")

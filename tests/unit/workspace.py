@@ -18,7 +18,7 @@ CARD: dict[str, Any] = {
     "description": "Which colour is it?",
     "categories": {
         "pick": {"scorer": "choice", "max_new_tokens": 4, "description": "one of two"},
-        "name": {"scorer": "contains", "max_new_tokens": 6, "description": "names a colour"},
+        "name": {"scorer": "contains_any", "max_new_tokens": 6, "description": "names a colour"},
         "shape": {"scorer": "regex", "max_new_tokens": 6, "description": "one word"},
         "fields": {"scorer": "json_fields", "max_new_tokens": 12, "description": "as JSON"},
     },

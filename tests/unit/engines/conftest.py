@@ -1,4 +1,4 @@
-"""The tiny Llama, loaded: CPU, float32, so that equal work gives equal tokens."""
+"""Tiny models, loaded: CPU, float32, so that equal work gives equal tokens."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.engines import models
 from unit.engines.prompts import Load
 
 from pipeline.engines import EngineOptions
@@ -30,6 +31,23 @@ def lively(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def session(lively: Path) -> TransformersSession:
     return engine.load(lively, EngineOptions("cpu", "float32", 2))
+
+
+@pytest.fixture(scope="session")
+def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Checkpoints of the models that cannot read several prompts in one row, by name."""
+    folder = tmp_path_factory.mktemp("others")
+    return {name: models.save(config(), folder / name) for name, config in models.OTHERS.items()}
+
+
+@pytest.fixture(params=["lively", *models.OTHERS])
+def any_checkpoint(request: pytest.FixtureRequest, lively: Path, others: dict[str, Path]) -> Path:
+    return ({"lively": lively} | others)[request.param]
+
+
+@pytest.fixture
+def any_session(any_checkpoint: Path) -> TransformersSession:
+    return engine.load(any_checkpoint, EngineOptions("cpu", "float32", 2))
 
 
 @pytest.fixture

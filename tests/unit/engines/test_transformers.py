@@ -1,4 +1,4 @@
-"""Loading with the transformers engine, what it says of itself, and its answers to eval items."""
+"""Loading with the transformers engine, what it says of itself, and what of a checkpoint does not bend its answers."""
 
 from __future__ import annotations
 
@@ -15,83 +15,6 @@ from pipeline.engines import transformers as engine
 from pipeline.engines.transformers import TransformersSession
 from pipeline.quality_records import FinishReason
 from pipeline.tokenizer import Tokenizer
-
-PROMPTS = [list(range(10, 10 + length)) for length in (1, 9, 4, 17)]
-
-
-def first_tokens(session: TransformersSession, count: int) -> list[int]:
-    """The first tokens of greedy decoding by plain forward passes over the whole text: no cache, no `generate`."""
-    ids = list(PROMPT)
-    with torch.inference_mode():
-        for _ in range(count):
-            logits = session._model(input_ids=torch.tensor([ids])).logits
-            ids.append(int(logits[0, -1].argmax()))
-    return ids[len(PROMPT) :]
-
-
-def test_answers_are_the_argmax_of_each_step(session: TransformersSession) -> None:
-    [answer] = session.generate([PROMPT], 6)
-    assert answer.token_ids == first_tokens(session, 6)
-    assert answer.finish_reason is FinishReason.LENGTH
-
-
-def test_a_batch_of_different_lengths_gives_what_each_prompt_gives_alone(session: TransformersSession) -> None:
-    together = session.generate(PROMPTS, 8)
-    alone = [session.generate([prompt], 8)[0] for prompt in PROMPTS]
-    assert together == alone
-    assert len({token for answer in together for token in answer.token_ids}) > 10  # no model that repeats itself
-
-
-def test_prompts_are_padded_on_the_left_and_masked(
-    session: TransformersSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: dict[str, Any] = {}
-
-    def generate(inputs: torch.Tensor, *, attention_mask: torch.Tensor, generation_config: Any) -> torch.Tensor:
-        seen.update(inputs=inputs.tolist(), mask=attention_mask.tolist(), config=generation_config)
-        return torch.cat([inputs, torch.full((len(inputs), 1), 7)], dim=1)
-
-    monkeypatch.setattr(session._model, "generate", generate)
-    answers = session.generate([[5, 6, 7], [8]], 1)
-    assert seen["inputs"] == [[5, 6, 7], [2, 2, 8]]
-    assert seen["mask"] == [[1, 1, 1], [0, 0, 1]]
-    assert (seen["config"].do_sample, seen["config"].num_beams, seen["config"].max_new_tokens) == (False, 1, 1)
-    assert [answer.token_ids for answer in answers] == [[7], [7]]
-
-
-def test_a_prompt_that_holds_the_padding_token_is_not_masked(session: TransformersSession) -> None:
-    """Chat prompts end their turns with <|im_end|>, which also pads."""
-    prompts = [[2, 60, 61, 2, 62, 2], [63, 64, 65, 66, 67, 68, 69, 70]]
-    assert session.generate(prompts, 5) == [session.generate([prompt], 5)[0] for prompt in prompts]
-
-
-@pytest.mark.parametrize("place", [0, 3, 7])
-def test_an_answer_stops_at_the_end_token_which_is_not_part_of_it(
-    load: Load, session: TransformersSession, place: int
-) -> None:
-    [whole] = session.generate([PROMPT], 8)
-    assert whole.token_ids.index(whole.token_ids[place]) == place
-    stopping = load(eos_token_id=whole.token_ids[place])
-    [answer] = stopping.generate([PROMPT], 8)
-    assert answer.token_ids == whole.token_ids[:place]
-    assert answer.finish_reason is FinishReason.STOP
-
-
-def test_in_a_batch_each_answer_stops_by_itself(load: Load, session: TransformersSession) -> None:
-    whole = [answer.token_ids for answer in session.generate(PROMPTS, 8)]
-    ends = {whole[0][2], whole[1][5]}
-    expected = [next((place for place, token in enumerate(ids) if token in ends), None) for ids in whole]
-    assert None in expected  # at least one answer runs to its limit
-    stopping = load(eos_token_id=sorted(ends))
-    for answer, ids, end in zip(stopping.generate(PROMPTS, 8), whole, expected, strict=True):
-        assert answer.token_ids == ids[:end]
-        assert answer.finish_reason is (FinishReason.LENGTH if end is None else FinishReason.STOP)
-
-
-def test_the_end_token_as_last_allowed_token_is_a_stop(session: TransformersSession) -> None:
-    assert session._completion([7, 8, 2]).finish_reason is FinishReason.STOP
-    assert session._completion([7, 8, 9]).finish_reason is FinishReason.LENGTH
-    assert session._completion([7, 2, 2, 2]).token_ids == [7]
 
 
 @pytest.mark.parametrize(

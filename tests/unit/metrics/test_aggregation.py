@@ -18,17 +18,24 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("offline")
-@pytest.mark.parametrize("scores", [[1, 0, 1, 1], [0.5, 0.25, 1.0, 0.1]])
-def test_evaluate_gives_our_interval_without_the_network(scores):
-    found = aggregate_scores(scores, seed=3)
-    expected = intervals.mean_interval(scores, 3)
-    assert found.n == 4
-    assert found.mean == pytest.approx(expected.mean)
-    assert found.ci_low.value == pytest.approx(expected.ci_low.value)
-    assert found.ci_high.value == pytest.approx(expected.ci_high.value)
+@pytest.mark.parametrize("scores", [[1, 0, 1, 1, 0, 1], [0.5, 0.25, 1.0, 0.1, 0.5, 0.75]])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        [{}] * 6,
+        [{"weight": 3.0}] * 3 + [{}] * 3,
+        [{"cluster": "document-1"}] * 2 + [{"cluster": "document-2"}] * 3 + [{}],
+    ],
+)
+def test_evaluate_gives_our_interval_without_the_network(scores, layout, build):
+    rows = enumerate(zip(scores, layout, strict=True))
+    results = [build.item(f"item-{number}", score, **changes) for number, (score, changes) in rows]
+    found = aggregate_scores(results, seed=3)
+    assert found.n == 6
+    assert found == intervals.mean_interval(results, 3)
 
 
-def test_no_scores_are_an_error():
+def test_no_results_are_an_error():
     with pytest.raises(ValueError, match="no scores"):
         aggregate_scores([], seed=0)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from pipeline.metrics import catalogue, pairing
 from pipeline.metrics.catalogue import BY_NAME, MAIN, METRICS
 from pipeline.metrics.evidence import Serving
+from pipeline.quality_records import FinishReason, Flaw
 from pipeline.readings import Alternation, Side
 from pipeline.records import Reading, Status, known
 
@@ -83,7 +85,145 @@ def test_every_metric_of_a_variant(build):
     assert value("kv_bytes_per_token", ours).value == 23040
     assert value("load_s", ours).value == 1.5
     assert value("length_finish_share", ours).value == 0.25
-    assert value("empty_outputs", ours).value == 0
+
+
+def test_what_is_wrong_with_the_answers_is_counted_over_all_sets(build):
+    base = build.evidence("fp16", [1] * 4)
+    sets = (
+        build.scored(
+            "int8",
+            build.items([1, 0, 0, 1]),
+            finish_reasons={FinishReason.STOP: 1, FinishReason.LENGTH: 2, FinishReason.CHOICE: 1},
+            flaws={Flaw.EMPTY: 1, Flaw.REFUSAL: 2},
+            over_context=["item-007", "item-008"],
+        ),
+        build.scored(
+            "int8",
+            build.items([1] * 5),
+            "legal",
+            finish_reasons={FinishReason.STOP: 5},
+            flaws={Flaw.REFUSAL: 1, Flaw.DEGENERATE: 4},
+            over_context=["item-009"],
+        ),
+    )
+    ours = replace(build.evidence("int8", baseline=base), quality=sets)
+    # A picked choice did not end in any way: 2 of 3 + 5
+    assert value("length_finish_share", ours).value == 0.25
+    names = ("empty_outputs", "refusals", "degenerate_outputs", "over_context_items")
+    assert [value(name, ours).value for name in names] == [1, 3, 4, 3]
+    assert [value(name, base).value for name in names] == [0] * 4
+
+
+def test_answers_that_were_all_picked_have_no_length(build):
+    picked = build.scored("int8", build.items([1, 0]), finish_reasons={FinishReason.CHOICE: 2})
+    ours = replace(build.evidence("int8"), quality=(picked,))
+    assert value("length_finish_share", ours).reason == "every answer was picked among choices"
+
+
+def test_critical_items_that_were_lost(build):
+    def answered(variant, scores):
+        critical = [True, True, False, True]
+        items = [build.item(f"item-{n}", score, critical=critical[n]) for n, score in enumerate(scores)]
+        return (build.scored(variant, items),)
+
+    base = replace(build.evidence("fp16"), quality=answered("fp16", [1, 1, 1, 0]))
+    # Lost: one critical and one that is not; a critical one was won.
+    ours = replace(build.evidence("int8", baseline=base), quality=answered("int8", [0, 1, 0, 1]))
+    assert (value("critical_regressions", ours).value, value("flips_lost", ours).value) == (1, 2)
+    assert value("critical_regressions", base).value == 0
+
+
+def by_category(build, variant, sizes, **changes):
+    """For each category as many lost items, and items in all."""
+    items = [
+        build.item(f"{category}-{n:03}", float(n >= lost), category=category)
+        for category, (lost, count) in sizes.items()
+        for n in range(count)
+    ]
+    return build.scored(variant, items, **changes)
+
+
+def test_the_worst_category_is_a_metric_with_an_interval(build):
+    sizes = {"refunds": (0, 30), "delivery": (0, 30)}
+    base = replace(build.evidence("fp16"), quality=(by_category(build, "fp16", sizes),))
+    lost = {"refunds": (6, 30), "delivery": (1, 30)}
+    ours = replace(build.evidence("int8", baseline=base), quality=(by_category(build, "int8", lost),))
+    assert value("worst_category_delta", ours).value == pytest.approx(-0.2)
+    low, high = (value(f"worst_category_delta_ci_{end}", ours).value for end in ("low", "high"))
+    found = ours.worst_category
+    assert not isinstance(found, str)
+    assert (low, high) == (found.interval.ci_low.value, found.interval.ci_high.value)
+    assert low is not None
+    assert high is not None
+    assert low < -0.3 < high < 0
+    ends = ("", "_ci_low", "_ci_high")
+    assert [value(f"worst_category_delta{end}", base).value for end in ends] == [0, 0, 0]
+
+
+def test_every_set_and_category_is_compared_with_the_baseline(build):
+    base = build.evidence("fp16", [1, 1, 1, 0])
+    ours = build.evidence("int8", [0, 1, 1, 0], baseline=base)
+    assert base.comparisons == base.worst_category == "the baseline is not compared to itself"
+    assert not isinstance(ours.comparisons, str)
+    whole, *categories = ours.comparisons
+    assert (whole.eval_set, whole.category, whole.n, whole.lost) == ("support-desk", None, 4, 1)
+    assert {found.category for found in categories} == {"intent", "extraction", "policy"}
+    lost = replace(ours, baseline=build.failed("fp16"))
+    assert lost.comparisons == lost.worst_category == "fp16 was not scored on support-desk: there is no artifact"
+
+
+def test_what_the_batch_alone_changes(build):
+    base = build.evidence("fp16")
+    ours = build.evidence("int8", baseline=base)
+    floor, own = ours.noise_floor, base.noise_floor
+    assert not isinstance(floor, str)
+    assert not isinstance(own, str)
+    assert (floor.items, floor.differing, own.items) == (48, 2, 24)
+    assert replace(ours, baseline=build.failed("fp16")).noise_floor == (
+        "fp16 was not scored on support-desk: there is no artifact"
+    )
+
+
+def near(build, **changes):
+    """Half of 64 blocks cost 2.1 nats a token where the baseline's cost 2, and differ at 8 of 64 tokens."""
+    blocks = [build.block(), build.block(2.1, 2.0, kld=0.04, agreed=56)] * 32
+    record = build.fidelity("int8", blocks, **({"kld_p99": 0.5, "kld_max": 1.5} | changes))
+    return replace(build.evidence("int8", baseline=build.evidence()), fidelity=record)
+
+
+def test_how_near_a_variant_is_to_the_baseline(build):
+    ours = near(build)
+    # A mean of 0.05 more nats a token
+    assert value("ppl_ratio", ours).value == pytest.approx(math.exp(0.05))
+    assert value("perplexity", ours).value == pytest.approx(math.exp(2.05))
+    assert value("kld_mean", ours).value == pytest.approx(0.02)
+    assert value("top1_agreement", ours).value == pytest.approx(1 - 4 / 64)
+    assert (value("kld_p99", ours).value, value("kld_max", ours).value) == (0.5, 1.5)
+    # 64 blocks of 0 or 0.1: a standard error of 0.05 / 8
+    for name, middle, half in (("kld_mean", 0.02, 0.0049), ("top1_agreement", 0.9375, 0.0153)):
+        assert value(f"{name}_ci_low", ours).value == pytest.approx(middle - half, abs=half / 5)
+        assert value(f"{name}_ci_high", ours).value == pytest.approx(middle + half, abs=half / 5)
+    assert value("ppl_ratio_ci_low", ours).value == pytest.approx(math.exp(0.05 - 0.01225), abs=0.003)
+    assert value("ppl_ratio_ci_high", ours).value == pytest.approx(math.exp(0.05 + 0.01225), abs=0.003)
+
+
+def test_the_baseline_loaded_twice_is_measured_too(build):
+    base = build.evidence()
+    assert [value(name, base).value for name in ("ppl_ratio", "kld_mean", "kld_max", "top1_agreement")] == [1, 0, 0, 1]
+    noisy = replace(base, fidelity=build.fidelity("fp16", [build.block(kld=0.001)] * 32, kld_max=0.002))
+    assert value("kld_mean", noisy).value == pytest.approx(0.001)
+
+
+def test_figures_of_the_text_that_could_not_be_had_say_why(build):
+    failed = near(build, status=Status.FAILED, reason="killed")
+    names = ("ppl_ratio", "kld_mean_ci_low", "top1_agreement", "perplexity", "kld_p99", "kld_max")
+    assert {value(name, failed).reason for name in names} == {"fidelity failed: killed"}
+    assert (failed.status, failed.reason) == (Status.FAILED, "fidelity: killed")
+    short = near(build, kld_p99=None)
+    assert value("kld_p99", short).reason == "P99 needs 100 tokens of text, there are 4096"
+    alone = replace(short, fidelity=short.fidelity.model_copy(update={"blocks": []}))
+    assert {value(name, alone).reason for name in names} == {"the baseline has no artifact to compare with"}
+    assert alone.status is Status.OK
 
 
 def test_the_baseline_is_its_own_measure_by_definition(build):

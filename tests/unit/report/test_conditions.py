@@ -78,9 +78,21 @@ def test_what_is_served(project, build):
     assert (found["Memory"], found["Price"]) == ("4 GiB", "0.360 USD per hour")
 
 
+def test_the_fidelity_text_is_named(project, build):
+    assert described(project, build.evidence("fp16"), build.failed("int8"))["Fidelity"] == {
+        "Text": f"fidelity/general.txt, sha256 of its tokens {build.fidelity('fp16').text_sha256[:12]}",
+        "Tokens": "the first 8,448 of the text, 2,048 of them scored",
+        "Window": "512 tokens, each read with nothing before it; its first one is not scored",
+    }
+    nothing = described(project, build.failed("fp16"))["Fidelity"]
+    assert (nothing["Text"][-3:], nothing["Tokens"]) == ("s –", "the first 8,448 of the text, none scored")
+
+
 @pytest.mark.parametrize(
     ("path", "value", "part"),
     [
+        (("fidelity", "tokens"), 4096, "fidelity"),
+        (("fidelity", "text"), "mine.txt", "fidelity"),
         (("benchmark", "pairing", "processes"), 4, "benchmark.pairing"),
         (("benchmark", "pairing", "half_width"), 0.01, "benchmark.pairing"),
         (("benchmark", "sweep", "concurrency"), [1, 2], "benchmark.sweep"),
@@ -111,6 +123,7 @@ def test_hashes_follow_what_is_measured(project, build, path, value, part):
         ("serving", "price_per_hour", 1.0),
         ("serving", "max_spread", 0.5),
         ("benchmark", "timeout_s", 9),
+        ("fidelity", "timeout_s", 9),
         ("decision", "tie", 0.2),
     ],
 )

@@ -29,7 +29,7 @@ def test_one_variant_with_two_artifacts_is_refused(project, pair, build):
     (problem,) = refusals(project, base, ours)
     assert problem.startswith("the records cannot be merged: artifact of int8 differs: ")
     assert f"{'f' * 64} (benchmark)" in problem
-    assert "(quantize, evaluate support-desk)" in problem
+    assert "(quantize, evaluate support-desk, fidelity)" in problem
 
 
 def test_other_items_are_refused(project, pair, build):
@@ -94,6 +94,21 @@ def test_a_speed_up_against_another_artifact_of_the_baseline_is_refused(project,
     assert f"{'a' * 64} (benchmark int8)" in problem
     (problem,) = refusals(project, base, changed(ours, baseline_artifact_sha256=None))
     assert "none (benchmark int8)" in problem
+
+
+def test_texts_that_differ_are_refused(project, pair, build):
+    base, ours = pair
+    for changes, what in (
+        ({"text_sha256": "a" * 64}, "fidelity text differs"),
+        ({"window_tokens": 256}, "window of the fidelity text differs: 512 (fp16); 256 (int8)"),
+        ({"artifact_sha256": "b" * 64}, "artifact of int8 differs"),
+        ({"baseline_artifact_sha256": "c" * 64}, f"artifact of the baseline differs: {base.artifact_sha256} "),
+        ({"engine": build.engine(compute_dtype="float32")}, "engine compute_dtype differs"),
+    ):
+        (problem,) = refusals(project, base, replace(ours, fidelity=build.fidelity("int8", **changes)))
+        assert what in problem
+        lost = build.fidelity("int8", status="failed", reason="killed", **changes)
+        gather(project.write(base, replace(ours, fidelity=lost)))
 
 
 def test_a_level_is_compared_with_the_same_level_of_the_others(project, pair, build):

@@ -108,12 +108,15 @@ def test_a_failed_baseline_leaves_comparisons_undecided(project, build):
         alternation=Alternation.ALONE,
         alternation_reason="the baseline fp16 has no artifact",
     )
-    ours = replace(build.evidence("int8", SCORES), speed=speed)
+    uncompared = build.fidelity("int8", baseline_artifact_sha256=None).model_copy(update={"blocks": []})
+    ours = replace(build.evidence("int8", SCORES), speed=speed, fidelity=uncompared)
+    project.raw["gates"]["same"] = {"metric": "kld_mean", "at_most": 1.0}
     project.raw["gates"]["fast"] = {"metric": "speedup", "at_least": 1.0}
     found = decide(project, build.failed("fp16"), ours)
     assert found.pick is None
-    assert [verdict.verdict for verdict in found.variants[1].gates] == 3 * [Verdict.UNDECIDED]
+    assert [verdict.verdict for verdict in found.variants[1].gates] == 4 * [Verdict.UNDECIDED]
     assert "no turn has a reading of both variant and baseline: the baseline fp16 has no artifact" in why(found)["int8"]
+    assert "the baseline has no artifact to compare with" in why(found)["int8"]
     project.raw["gates"] = {}
     alone = decide(project, build.failed("fp16"), ours)
     assert alone.pick == "int8"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.metrics.catalogue import METRICS
-from pipeline.metrics.samples import Items, ProcessPairs
+from pipeline.metrics.samples import PairedItems, ProcessPairs
 from pipeline.params import Gate
 from pipeline.readings import Stop
 from pipeline.records import Reading, Status, Verdict, known, missing
@@ -15,6 +15,7 @@ def row(
     variant: str = "int8",
     status: Status = Status.OK,
     items: int = 100,
+    changed: float = 0.5,
     stop: Stop = Stop.BUDGET,
     **values: float | None,
 ) -> Row:
@@ -26,7 +27,7 @@ def row(
         status=status,
         reason=None if status is Status.OK else "benchmark: out of memory",
         is_baseline=variant == "fp16",
-        samples={"quality_delta": Items(items), "speedup": ProcessPairs(3, stop)},
+        samples={"quality_delta": PairedItems(items, changed), "speedup": ProcessPairs(3, stop)},
         artifact_sha256=None,
         readings=readings,
         kernel_note="",
@@ -66,21 +67,21 @@ def test_none_of_the_interval_meets_the_bound():
 
 
 def test_undecided_says_how_many_more_items():
-    # The bound is below the mean: half-width -0.02 - -0.10 = 0.08, distance 0.06: 100 × (0.08/0.06)² - 100 = 77.8
+    # The bound is below the mean: half-width -0.02 - -0.10 = 0.08, distance 0.06: about 100 × (0.08/0.06)² - 100 = 77.8
     verdict, reason = judged(DROP, delta(-0.02, -0.10, 0.04))
     assert verdict is Verdict.UNDECIDED
     assert "only part of it is at least −8.0 pp; it leans to PASS, and about 78 more items would decide it" in reason
 
 
-def test_at_the_floor_of_the_interval_fewer_items_are_needed():
-    # 30 items that did not differ: 0 ± 3/30. The floor is within 0.08 from 3 / 0.08 = 37.5 items on: 8 more.
-    ours = row(items=30, quality_delta=0.0, delta_ci_low=-0.1, delta_ci_high=0.1)
-    assert "it leans to PASS, and about 8 more items would decide it" in judged(DROP, ours)[1]
+def test_where_nothing_differed_fewer_items_are_needed():
+    # 30 items: 0 ± z² / (30 + z²). It is within 0.08 from z² × 0.92 / 0.08 = 44.2 items on: 15 more.
+    ours = row(items=30, changed=0.0, quality_delta=0.0, delta_ci_low=-0.11351, delta_ci_high=0.11351)
+    assert "it leans to PASS, and about 15 more items would decide it" in judged(DROP, ours)[1]
 
 
 def test_undecided_on_the_failing_side_uses_that_side_of_the_interval():
-    # The bound is above the mean: half-width 0.06, distance 0.02: 100 × 9 - 100
-    assert "it leans to FAIL, and about 800 more items" in judged(DROP, delta(-0.10, -0.2, -0.04))[1]
+    # The bound is above the mean: half-width 0.06, distance 0.02: about 100 × 9 - 100
+    assert "it leans to FAIL, and about 793 more items" in judged(DROP, delta(-0.10, -0.2, -0.04))[1]
 
 
 def test_undecided_at_the_bound_itself():

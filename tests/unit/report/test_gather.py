@@ -41,13 +41,26 @@ def test_the_probes_of_all_records_are_known_to_each_variant(project, pair):
 def test_the_baseline_need_not_come_first(project, pair):
     project.raw["baseline"] = "int8"
     against = {"baseline": "int8", "baseline_artifact_sha256": pair[1].artifact_sha256}
-    found = gather(project.write(*(replace(e, speed=e.speed.model_copy(update=against)) for e in pair)))
+    changed = (
+        replace(
+            e,
+            speed=e.speed.model_copy(update=against),
+            fidelity=e.fidelity.model_copy(update={"baseline_artifact_sha256": pair[1].artifact_sha256}),
+        )
+        for e in pair
+    )
+    found = gather(project.write(*changed))
     assert found.variants[0].baseline is found.variants[1]
 
 
 def test_every_missing_file_is_named(project, pair):
     params = project.write(*pair)
-    gone = [store.speed_record("fp16"), store.quality_record("int8", "support-desk"), store.ENVIRONMENT]
+    gone = [
+        store.speed_record("fp16"),
+        store.quality_record("int8", "support-desk"),
+        store.fidelity_record("int8"),
+        store.ENVIRONMENT,
+    ]
     for path in gone:
         path.unlink()
     with pytest.raises(UserError) as caught:
@@ -74,7 +87,12 @@ def test_strays_are_named_and_not_read(project, pair):
     params = project.write(*pair)
     store.write_text(store.speed_record("int2"), "not JSON")
     store.write_text(store.quality_record("int8", "legal"), "not JSON")
-    assert gather(params).strays == ("reports/quality/int8/legal.json", "reports/speed/int2.json")
+    store.write_text(store.fidelity_record("int2"), "not JSON")
+    assert gather(params).strays == (
+        "reports/fidelity/int2.json",
+        "reports/quality/int8/legal.json",
+        "reports/speed/int2.json",
+    )
 
 
 def test_a_failed_variant_is_a_row(project, build):

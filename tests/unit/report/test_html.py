@@ -139,6 +139,25 @@ def test_the_speed_sections_say_what_the_records_say(project, build):
         assert words in text, words
 
 
+def test_the_fidelity_section_says_what_its_figures_mean(project, build):
+    blocks = [build.block(2.05, 2.0, kld=0.02, agreed=60)] * 32
+    ours = replace(build.evidence("int8", SCORES), fidelity=build.fidelity("int8", blocks, kld_max=1.5))
+    text = rendered(project, build.evidence("fp16", SCORES), ours, build.failed("int4"))
+    section = Page(text[text.index('<section id="fidelity"') : text.index('<section id="lost"')]).text
+    for words in (
+        "Variant and fp16 read the same text (fidelity/general.txt)",
+        "fp16 loaded twice, gives the same odds at every token",
+        "int8 finds the text less likely than fp16 does (perplexity 1.051×",
+        "int4 was not compared: fidelity failed: there is no artifact",
+        "Distance from fp16 with 95 % intervals; fp16 itself was loaded twice",
+        "1.02× is 2 % more; 1 is no change",
+        "in nats; 0 is not at all",
+        "At how many places both would write the same next token",
+    ):
+        assert words in section, words
+    assert "1.051× 1.051 to 1.051 0.02 0.02 to 0.02 0 1.5 93.8 % 93.6 to 93.9 % 7.77" in section
+
+
 def test_every_section_of_the_navigation_is_there(project, four_variants):
     page = Page(rendered(project, *four_variants))
     assert {f"#{name}" for name, _ in html.SECTIONS} <= set(page.links)

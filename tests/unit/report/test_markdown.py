@@ -22,6 +22,7 @@ def test_the_decision_comes_first_and_everything_is_there(project, four_variants
         "## Speed-up",
         "## Speed by workload",
         "## Quality by category",
+        "## Fidelity: the next token on `fidelity/general.txt`",
         "## Memory",
     ]
 
@@ -30,7 +31,9 @@ def test_many_variants_still_fit(project, build):
     variants = [build.evidence("fp16", SCORES), *(build.evidence(f"v{n}", SCORES) for n in range(15))]
     text = markdown.render(analyse(project.write(*variants)))
     assert len(text.splitlines()) <= markdown.LIMIT
-    assert text.endswith("*Too long for here, see report.html: Speed by workload, Quality by category, Memory.*\n")
+    assert text.endswith(
+        "*Too long for here, see report.html: Speed by workload, Quality by category, Fidelity, Memory.*\n"
+    )
 
 
 def test_a_reason_cannot_break_the_table(project, build):
@@ -80,6 +83,17 @@ def test_the_sweep_and_the_memory_that_fits(project, build):
     assert "with no queue and no arrivals" in text
     # 3196 MiB of room over 900 MiB, at 22.5 KiB a token, are far more tokens than 8 users × 2048.
     assert "| fp16 | 2,048† | 2,048† | 2,048† | 2,048† | 2,048† | 2,048† |" in text
+
+
+def test_fidelity_is_a_sentence_for_each_variant(project, build):
+    blocks = [build.block(2.05, 2.0, kld=0.02, agreed=60)] * 32
+    ours = replace(build.evidence("int8", SCORES), fidelity=build.fidelity("int8", blocks))
+    lines = markdown.render(analyse(project.write(build.evidence("fp16", SCORES), ours))).splitlines()
+    place = lines.index("## Fidelity: the next token on `fidelity/general.txt`")
+    assert lines[place + 1].startswith("- **fp16** loaded twice, gives the same odds at every token")
+    assert lines[place + 2].startswith("- **int8** finds the text less likely than fp16 does (perplexity 1.051×")
+    assert lines[place + 2].endswith("another one about once in 16.")
+    assert lines[place + 3] == ""
 
 
 def test_what_must_not_be_used_and_what_failed_is_listed(project, build):

@@ -69,4 +69,6 @@ def test_record_files_that_are_not_named_are_told(project, build):
     project.raw["variants"].pop("int8")
     params = project.write(build.evidence("fp16"))
     [text] = [text for text in warnings.of(params, gather.gather(params)) if "left out" in text]
-    assert text.startswith("4 record files that params.yaml does not name were left out, such as reports/quality/int8/")
+    assert text.startswith(
+        "5 record files that params.yaml does not name were left out, such as reports/fidelity/int8.json"
+    )

@@ -20,6 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_checkpoint: Path) -> Pat
     folder = tmp_path_factory.mktemp("made")
     shutil.copytree(tiny_checkpoint, folder / "model")
     (folder / "text.txt").write_text("The quick brown fox jumps over the lazy dog. " * 20)
+    (folder / "corpus.txt").write_text("A heron stood in the shallow river, waiting for the fish to come back. " * 20)
     eval_set(folder)
     calibration_set(folder, [document(number) for number in range(4)])
     environment = Environment(

@@ -21,9 +21,18 @@ def base_job(**changes: Any) -> base.Job:
     return base.Job(**(fields | changes))
 
 
-def prompts_job(**workload: Any) -> prompts.Job:
+def fidelity_text(**changes: Any) -> prompts.FidelityJob:
+    fields: dict[str, Any] = {"text": "corpus.txt", "tokens": 96, "window_tokens": 32}
+    return prompts.FidelityJob(**(fields | changes))
+
+
+def prompts_job(*, fidelity: prompts.FidelityJob | None = None, **workload: Any) -> prompts.Job:
     fields: dict[str, Any] = {"text": "text.txt", "prompt_tokens": 24, "output_tokens": 3, "concurrency": 1, "pairs": 2}
-    return prompts.Job(eval_sets=["colours"], workloads={"short": prompts.WorkloadJob(**(fields | workload))})
+    return prompts.Job(
+        eval_sets=["colours"],
+        workloads={"short": prompts.WorkloadJob(**(fields | workload))},
+        fidelity=fidelity or fidelity_text(),
+    )
 
 
 def quantize_job(quantizer: str = "fp16", **settings: Any) -> quantize.Job:

@@ -3,12 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.runs.jobs import prompts_job
+from unit.runs.jobs import fidelity_text, prompts_job
 from unit.workspace import ITEMS, eval_set
 
 from pipeline import checkpoint, records, store
 from pipeline.errors import UserError
-from pipeline.quality_records import ItemPrompt
+from pipeline.quality_records import FidelityText, ItemPrompt
 from pipeline.records import WorkloadPrompts
 from pipeline.runs import evaluate, prompts
 from pipeline.tokenizer import Tokenizer
@@ -26,6 +26,15 @@ def test_a_workload_is_the_first_tokens_of_its_text_exactly() -> None:
 
 
 @pytest.mark.usefixtures("project")
+def test_the_fidelity_text_is_written_in_windows() -> None:
+    written = records.load(store.FIDELITY_PROMPT, FidelityText)
+    ids = Tokenizer(store.BASE).text(Path("corpus.txt").read_text())
+    assert written.windows == [ids[:32], ids[32:64], ids[64:96]]
+    assert (written.text, written.tokens, written.window_tokens) == ("corpus.txt", 96, 32)
+    assert written.tokenizer_sha256 == checkpoint.read_manifest(store.BASE).tokenizer_sha256
+
+
+@pytest.mark.usefixtures("project")
 def test_eval_items_are_written_one_a_line_in_file_order() -> None:
     lines = store.eval_set_prompts("colours").read_text().splitlines()
     items = [ItemPrompt.model_validate_json(line) for line in lines]
@@ -34,9 +43,15 @@ def test_eval_items_are_written_one_a_line_in_file_order() -> None:
     assert items == evaluate.read_prompts("colours")
 
 
+def test_an_item_over_the_context_is_written_with_a_mark(project: Path) -> None:
+    eval_set(project, [ITEMS[0] | {"prompt": "word " * 2000}, ITEMS[1]])
+    prompts.run(prompts_job())
+    assert [item.over_context for item in evaluate.read_prompts("colours")] == [True, False]
+
+
 @pytest.mark.usefixtures("project")
 def test_running_again_gives_the_same_bytes() -> None:
-    paths = (store.WORKLOAD_PROMPTS, store.eval_set_prompts("colours"))
+    paths = (store.WORKLOAD_PROMPTS, store.FIDELITY_PROMPT, store.eval_set_prompts("colours"))
     before = [path.read_bytes() for path in paths]
     prompts.run(prompts_job())
     assert [path.read_bytes() for path in paths] == before
@@ -62,14 +77,17 @@ def test_a_text_that_is_too_short_is_told_with_both_numbers() -> None:
 
 def test_all_mistakes_are_told_at_once_and_nothing_of_the_workloads_is_written(project: Path) -> None:
     store.WORKLOAD_PROMPTS.unlink()
-    eval_set(project, [item | {"prompt": "word " * 2000} for item in ITEMS[:2]])
+    eval_set(project, [item | {"prompt": ""} for item in ITEMS[:2]])
     with pytest.raises(UserError) as caught:
-        prompts.run(prompts_job(prompt_tokens=2000))
+        prompts.run(prompts_job(prompt_tokens=2000, fidelity=fidelity_text(tokens=10**6)))
     found = caught.value.problems
-    assert len(found) == 3
-    assert "'pick-1'" in found[0]
-    assert "'name-1'" in found[1]
+    assert len(found) == 4
+    assert [problem.split(" ")[0] for problem in found[:2]] == [
+        "eval_sets/colours/items.jsonl:1:",
+        "eval_sets/colours/items.jsonl:2:",
+    ]
     assert found[2].startswith("benchmark.workloads.short: ")
+    assert found[3].startswith("fidelity: tokens is 1000000, but corpus.txt has only ")
     assert not store.WORKLOAD_PROMPTS.exists()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pipeline.scorers import SCORERS
-from pipeline.scorers.text import choice, contains, regex
+from pipeline.scorers.text import choice, contains_all, contains_any, exact, regex
 
 
 def chosen(output: str, answer: str, *choices: str) -> float:
@@ -68,16 +68,70 @@ def test_choice_fits_any_white_space_and_takes_signs_literally() -> None:
         ("", 0),
     ],
 )
-def test_contains_wants_any_phrase_as_whole_words(output: str, score: float) -> None:
-    assert contains(output, {"any_of": ["foot", "base  part"]}) == score
+def test_contains_any_wants_any_phrase_as_whole_words(output: str, score: float) -> None:
+    assert contains_any(output, {"any_of": ["foot", "base  part"]}) == score
 
 
 @pytest.mark.parametrize(
     ("phrase", "output", "score"),
     [("8", "8 pounds", 1), ("8", "18 pounds", 0), ("8", "8.50", 1), ("£8", "costs £8", 1), ("Größe", "GRÖSSE", 0)],
 )
-def test_contains_on_numbers_and_letters_beyond_ascii(phrase: str, output: str, score: float) -> None:
-    assert contains(output, {"any_of": [phrase]}) == score
+def test_contains_any_on_numbers_and_letters_beyond_ascii(phrase: str, output: str, score: float) -> None:
+    assert contains_any(output, {"any_of": [phrase]}) == score
+
+
+@pytest.mark.parametrize(
+    ("output", "score"),
+    [
+        ("14 days", 1),
+        (" 14  Days.\n", 1),
+        ("14 days .", 1),
+        ("It is 14 days", 0),
+        ("14 days..", 0),  # one final period is ignored, an ellipsis is not
+        ("14days", 0),
+        ("", 0),
+    ],
+)
+def test_exact_wants_the_whole_output_but_for_case_white_space_and_a_final_period(output: str, score: float) -> None:
+    assert exact(output, {"answer": "14 days"}) == score
+    assert exact(output, {"any_of": ["two weeks", "14 days."]}) == score
+
+
+@pytest.mark.parametrize(("output", "score"), [("共8件。", 1), ("共 8 件", 1), ("共18件", 0), ("一共8件", 0)])
+def test_exact_ignores_white_space_beside_chinese_and_its_period(output: str, score: float) -> None:
+    assert exact(output, {"answer": "共 8 件"}) == score
+
+
+def test_choice_finds_chinese_answers_anywhere_and_the_longer_of_two() -> None:
+    assert chosen("这属于物流问题，不是发票。", "物流", "发票", "物流") == 1
+    assert chosen("不可以", "可以", "可以", "不可以") == 0
+    assert chosen("不可以", "不可以", "可以", "不可以") == 1
+
+
+WARNINGS = {"all_of": ["unplug", ["glove", "gloves"], "1.9公斤"], "none_of": ["is harmless", "无害"]}
+
+
+@pytest.mark.parametrize(
+    ("output", "score"),
+    [
+        ("Unplug it, wear gloves, 重1.9 公斤", 1),
+        ("Unplug it and put on one glove", 2 / 3),
+        ("unplugged", 0),
+        ("Wear GLOVES", 1 / 3),
+        ("", 0),
+        ("Unplug it, wear gloves, 1.9公斤. It  is harmless.", 0),
+        ("unplug 完全无害", 0),
+        ("unplug, this harmless thing", 1 / 3),
+    ],
+)
+def test_contains_all_gives_the_share_of_entries_met_by_any_phrasing_unless_one_is_banned(
+    output: str, score: float
+) -> None:
+    assert contains_all(output, WARNINGS) == pytest.approx(score)
+
+
+def test_contains_all_without_banned_phrases() -> None:
+    assert contains_all("a b", {"all_of": ["a", "c"]}) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -111,10 +165,25 @@ def test_regex_must_match_the_whole_trimmed_output(pattern: str, output: str, sc
         ("choice", {"answer": 1, "choices": [1, 2]}, "at least two texts"),
         ("choice", {"answer": "red", "choices": ["red", "blue", "red"]}, "twice"),
         ("choice", {"answer": "green", "choices": ["red", "blue"]}, "'green' is not among its choices (red, blue)"),
-        ("contains", {"any_of": []}, "at least one text"),
-        ("contains", {"any_of": "red"}, "at least one text"),
-        ("contains", {"any_of": [" "]}, "at least one text"),
-        ("contains", ["red"], "any_of"),
+        ("contains_any", {"any_of": []}, "at least one text"),
+        ("contains_any", {"any_of": "red"}, "at least one text"),
+        ("contains_any", {"any_of": [" "]}, "at least one text"),
+        ("contains_any", ["red"], "any_of"),
+        ("exact", {"answer": ""}, "answer must be a text"),
+        ("exact", {"answer": 3}, "answer must be a text"),
+        ("exact", {"any_of": []}, "at least one text"),
+        ("exact", {"answer": "a", "any_of": ["b"]}, '{"answer": "…"} or {"any_of": […]}'),
+        ("exact", {}, '{"answer": "…"} or {"any_of": […]}'),
+        ("exact", None, '{"answer": "…"} or {"any_of": […]}'),
+        ("contains_all", {"none_of": ["a"]}, "all_of"),
+        ("contains_all", {"all_of": []}, "at least one entry"),
+        ("contains_all", {"all_of": "unplug"}, "at least one entry"),
+        ("contains_all", {"all_of": ["a", []]}, "at least one entry"),
+        ("contains_all", {"all_of": ["a", ["b", " "]]}, "at least one entry"),
+        ("contains_all", {"all_of": ["a", {"b": "c"}]}, "at least one entry"),
+        ("contains_all", {"all_of": ["a"], "none_of": "b"}, "none_of must be a list"),
+        ("contains_all", {"all_of": ["a"], "more": []}, "all_of"),
+        ("contains_all", {"all_of": ["not safe", "a"], "none_of": ["safe"]}, "'not safe' can never be met"),
         ("regex", {"pattern": "("}, "not a regular expression"),
         ("regex", {"pattern": 3}, "pattern"),
         ("regex", "red", "pattern"),
@@ -129,12 +198,21 @@ def test_a_bad_target_is_named(scorer: str, target: Any, words: str) -> None:
     ("scorer", "target"),
     [
         ("choice", {"answer": "red", "choices": ["red", "blue"]}),
-        ("contains", {"any_of": ["red"]}),
+        ("contains_any", {"any_of": ["red"]}),
+        ("exact", {"answer": "red"}),
+        ("exact", {"any_of": ["red", "blue"]}),
+        ("contains_all", {"all_of": ["red", ["blue", "azure"]]}),
+        ("contains_all", {"all_of": [["not safe", "dangerous"]], "none_of": ["safe"]}),
+        ("contains_all", {"all_of": ["red"], "none_of": []}),
         ("regex", {"pattern": "(?i:red)"}),
     ],
 )
 def test_a_good_target_passes(scorer: str, target: Any) -> None:
     assert SCORERS[scorer].target_problems(target) == []
+
+
+def test_two_mistakes_of_a_target_come_at_once() -> None:
+    assert len(SCORERS["contains_all"].target_problems({"all_of": [], "none_of": [1]})) == 2
 
 
 def test_choices_that_no_output_can_tell_apart_are_a_mistake() -> None:

@@ -1,0 +1,70 @@
+"""The part of the catalogue that tells what is wrong with a variant's answers, beside its mean score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+
+from pipeline.metrics import derive, display, samples
+from pipeline.metrics.metric import Metric, with_interval
+from pipeline.quality_records import Flaw, QualityRecord
+from pipeline.records import Reading
+
+
+def _items(name: str, title: str, count: Callable[[list[QualityRecord]], Reading], formula: str) -> Metric:
+    """A number of items, over all eval sets."""
+    return Metric(name, title, "items", False, display.count, derive.over_sets(count), formula)
+
+
+QUALITY: tuple[Metric, ...] = (
+    Metric(
+        "length_finish_share",
+        "Answers cut off",
+        "share",
+        False,
+        display.share,
+        derive.over_sets(derive.length_share),
+        "share of generated answers cut at their token limit",
+    ),
+    _items("empty_outputs", "Empty answers", derive.flawed(Flaw.EMPTY), "answers with no text"),
+    _items("refusals", "Refusals", derive.flawed(Flaw.REFUSAL), "answers that decline to answer"),
+    _items(
+        "degenerate_outputs",
+        "Degenerate answers",
+        derive.flawed(Flaw.DEGENERATE),
+        "answers that repeat themselves without end, or are mostly not text",
+    ),
+    _items(
+        "over_context_items",
+        "Items over the context",
+        derive.over_context,
+        "items not asked, since prompt and answer do not fit into the model's context",
+    ),
+    Metric(
+        "critical_regressions",
+        "Critical items lost",
+        "items",
+        False,
+        display.count,
+        derive.flips(derive.critical_lost),
+        "critical items the baseline passed and the variant did not",
+        versus_baseline=True,
+    ),
+    *with_interval(
+        Metric(
+            "worst_category_delta",
+            "Worst category vs baseline",
+            "share",
+            True,
+            display.points,
+            derive.worst_category(derive.mean),
+            "lowest mean of (variant score - baseline score) of any category of any eval set",
+            low="worst_category_delta_ci_low",
+            high="worst_category_delta_ci_high",
+            versus_baseline=True,
+            sample=samples.worst_category,
+        ),
+        derive.worst_category(attrgetter("ci_low")),
+        derive.worst_category(attrgetter("ci_high")),
+    ),
+)

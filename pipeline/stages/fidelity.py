@@ -1,0 +1,56 @@
+"""Compare one variant's distributions with the baseline's in a fresh process; a failure becomes its record."""
+
+from __future__ import annotations
+
+from pipeline import checkpoint, params, records, store, supervise
+from pipeline.probes import placement
+from pipeline.quality_records import FidelityRecord
+from pipeline.records import Status
+from pipeline.runs.fidelity import Job
+from pipeline.stages import _main
+
+
+def main(variant: str) -> None:
+    settings = params.load()
+    record = _compare(variant, settings)
+    records.save(store.fidelity_record(variant), record)
+    print(f"fidelity {variant}: {record.status}" + (f", {record.reason}" if record.reason else ""), flush=True)
+
+
+def _compare(variant: str, settings: params.Params) -> FidelityRecord:
+    runtime, baseline = settings.runtime, settings.baseline
+    if not checkpoint.is_complete(store.artifact(variant)):
+        return _failed(variant, store.NO_ARTIFACT)
+    if not checkpoint.is_complete(store.artifact(baseline)):
+        # As in the benchmark, a variant is not to blame for its baseline: its record is ok, and compares nothing.
+        artifact_sha256 = checkpoint.read_manifest(store.artifact(variant)).artifact_sha256
+        return FidelityRecord(variant=variant, status=Status.OK, artifact_sha256=artifact_sha256)
+    job = Job(
+        variant=variant,
+        engine=settings.variants[variant].engine,
+        baseline=baseline,
+        baseline_engine=settings.variants[baseline].engine,
+        device=runtime.device,
+        compute_dtype=runtime.compute_dtype.model_dump(),
+        threads=runtime.threads,
+    )
+    result = supervise.run(
+        "fidelity",
+        job,
+        title=f"fidelity {variant}",
+        log=store.log("fidelity", variant),
+        timeout_s=settings.fidelity.timeout_s,
+        environment=placement.environment(runtime.waiting, runtime.allocator),
+        cores=runtime.cores,
+    )
+    if isinstance(result, supervise.Failure):
+        return _failed(variant, result.reason)
+    return FidelityRecord.model_validate(result)
+
+
+def _failed(variant: str, reason: str) -> FidelityRecord:
+    return FidelityRecord(variant=variant, status=Status.FAILED, reason=reason)
+
+
+if __name__ == "__main__":
+    _main.run(main)
