@@ -1,9 +1,10 @@
 """Quantizing on a CPU with the allocator's defaults and with freed memory kept: wall time of one over the other.
 
 Each quantizer runs in turns with both settings, in random order, in a worker of its own as in `dvc repro`, with few
-calibration samples. System time (page faults) and wall time of each run are printed.
+calibration samples and the first decoder layers of the base model: each layer's work is alike. System time (page
+faults) and wall time of each run are printed.
 
-    python benchmarks/quantize_allocator.py [--rounds 2] [--samples 4]
+    python benchmarks/quantize_allocator.py [--rounds 2] [--samples 4] [--layers 6]
 
 Run it in a project folder whose base model is made (`dvc repro base`). The last line is JSON: for each variant that
 calibrates, `*_ratio` is the median over the rounds of wall time with `retain` / wall time with `default`.
@@ -13,10 +14,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import resource
 import shutil
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 from random import Random
@@ -34,18 +38,50 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--samples", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=6)
     asked = parser.parse_args()
     settings = params.load()
+    with tempfile.TemporaryDirectory(prefix="quantgate-allocator-") as folder:
+        shorten(Path(folder), asked.layers)
+        os.chdir(folder)
+        measure(settings, asked.rounds, asked.samples)
+
+
+def measure(settings: Params, rounds: int, samples: int) -> None:
     random, ratios = Random(settings.seed), dict[str, list[float]]()
     names = [name for name, variant in settings.variants.items() if "calibration" in variant.settings]
-    for number in range(asked.rounds):
+    for number in range(rounds):
         for name in names:
             order = list(placement.ALLOCATOR)
             random.shuffle(order)
-            wall_s = {allocator: quantize_s(settings, name, asked.samples, allocator) for allocator in order}
+            wall_s = {allocator: quantize_s(settings, name, samples, allocator) for allocator in order}
             ratios.setdefault(name, []).append(wall_s["retain"] / wall_s["default"])
             print(f"round {number + 1}, {name}: retain / default {ratios[name][-1]:.3f}", flush=True)
     print(json.dumps({f"{name}_ratio": round(statistics.median(found), 4) for name, found in ratios.items()}))
+
+
+def shorten(project: Path, layers: int) -> None:
+    """A project folder with the calibration sets, and the base model cut to its first decoder layers."""
+    from safetensors.torch import load_file, save_file
+
+    base = project / store.BASE
+    base.mkdir(parents=True)
+    for path in store.BASE.iterdir():
+        if path.suffix != ".safetensors":
+            shutil.copy(path, base)
+            continue
+        tensors = load_file(path)
+        kept = {name: tensor for name, tensor in tensors.items() if layer_of(name) < layers}
+        save_file(kept, base / path.name, metadata={"format": "pt"})
+    config = store.read_json(base / "config.json")
+    store.write_json(base / "config.json", {**config, "num_hidden_layers": min(layers, config["num_hidden_layers"])})
+    shutil.copytree(store.CALIBRATION, project / store.CALIBRATION)
+
+
+def layer_of(tensor: str) -> int:
+    """Number of the decoder layer that a tensor belongs to; -1 for those outside."""
+    found = re.search(r"\.layers\.(\d+)\.", tensor)
+    return int(found.group(1)) if found else -1
 
 
 def quantize_s(settings: Params, name: str, samples: int, allocator: str) -> float:

@@ -1,9 +1,11 @@
 """Threads, waiting and allocator of the workers: what each setting does to speed, each against the one in params.yaml.
 
 Both sides run the same artifact in alternation and differ in one setting, so the ratio is the setting's. Above 1 the
-setting of the line decodes faster, or has the first token sooner, than the one in params.yaml.
+setting of the line decodes faster, or has the first token sooner, than the one in params.yaml. Where they differ in
+waiting they take turns by blocks, one process at a time: threads that spin do so while idle too, and would take the
+cores from the other side.
 
-    python benchmarks/runtime_settings.py [--processes 3]
+    python benchmarks/runtime_settings.py [--processes 3] [--only waiting]
 
 Run it in a project folder whose artifact `fp16` is made (`dvc repro quantize@fp16 prompts`). The last line is JSON:
 setting → {"decode": ratio, "decode_low": ..., "decode_high": ..., "first_token": ..., ...}.
@@ -22,7 +24,7 @@ from pipeline import params
 from pipeline.metrics import pairing
 from pipeline.metrics.pairing import Speedup
 from pipeline.probes import hardware, placement
-from pipeline.readings import Side
+from pipeline.readings import Alternation, Side
 
 OUTPUT_TOKENS = 32
 PAIRS = 5
@@ -31,14 +33,23 @@ PAIRS = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=3)
-    processes = parser.parse_args().processes
+    parser.add_argument("--only", help="settings whose name begins so, e.g. waiting")
+    asked = parser.parse_args()
+    processes = asked.processes
     settings = params.load()
     level, ours = _pairs.level(settings, OUTPUT_TOKENS, PAIRS), _pairs.as_in_params(settings)
     found: dict[str, dict[str, float | None]] = {}
     for name, other in others(ours):
+        if asked.only and not name.startswith(asked.only):
+            continue
         sides = {Side.VARIANT: other, Side.BASELINE: ours}
         pairs = _pairs.measure(
-            settings, sides, level, settings.seed, enough=lambda pairs, number, spent_s: number >= processes
+            settings,
+            sides,
+            level,
+            settings.seed,
+            alternation=Alternation.RESIDENT if other.waiting == ours.waiting else Alternation.BLOCKS,
+            enough=lambda pairs, number, spent_s: number >= processes,
         )
         decode = _pairs.speedup(pairs, settings)
         first = pairing.first_token_speedup(pairs, settings.seed)

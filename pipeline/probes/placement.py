@@ -19,12 +19,15 @@ WAITING: Mapping[str, Mapping[str, str]] = {
 
 ALLOCATOR: Mapping[str, Mapping[str, str]] = {
     # Never a mapping of its own for a large block, growth in steps of 256 MiB, nothing given back below 8 GiB free at
-    # the top, and two arenas: see mallopt(3). Each block that comes anew from the system costs a fault per page.
+    # the top, huge pages where the kernel lends them, and one arena: the others of threads are heaps of 64 MiB that go
+    # back to the system whenever they are empty, whatever the threshold. See mallopt(3) and the tunables in the manual
+    # of the GNU C library. Each block that comes anew from the system costs a fault per page.
     "retain": {
         "MALLOC_TRIM_THRESHOLD_": "8589934592",
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TOP_PAD_": "268435456",
-        "MALLOC_ARENA_MAX": "2",
+        "MALLOC_ARENA_MAX": "1",
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     },
     "default": {},
 }

@@ -79,7 +79,8 @@ def test_the_environment_is_that_of_both_choices() -> None:
         "MALLOC_TRIM_THRESHOLD_": "8589934592",
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TOP_PAD_": "268435456",
-        "MALLOC_ARENA_MAX": "2",
+        "MALLOC_ARENA_MAX": "1",
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     }
     assert placement.environment("default", "retain") == retain
     assert placement.environment("active", "retain") == placement.environment("active", "default") | retain
