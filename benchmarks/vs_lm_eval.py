@@ -182,7 +182,7 @@ def picks(answers: Sequence[Sequence[float]]) -> list[int]:
 
 
 def agreement(one: Sequence[Any], other: Sequence[Any]) -> float:
-    return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
+    return sum(bool(a == b) for a, b in zip(one, other, strict=True)) / len(one)
 
 
 if __name__ == "__main__":

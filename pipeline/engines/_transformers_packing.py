@@ -73,7 +73,7 @@ class Pack:
 
 
 def packs(prompts: Iterable[tuple[Tokens, Sequence[Tokens]]], start: int, limit: int) -> Iterator[Pack]:
-    """Prompts (their tokens after the start) and choices, in order, in rows of at most `limit` tokens, or of one prompt."""
+    """Prompts (their tokens after the start) and choices, in order, in rows of at most `limit` tokens or one prompt."""
     pack = Pack(start)
     for prompt, choices in prompts:
         size = len(prompt) + sum(len(choice) - 1 for choice in choices)

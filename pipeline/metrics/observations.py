@@ -57,8 +57,8 @@ def most_items(observed: Sequence[Observation]) -> float:
 def effective_items(observed: Sequence[Observation]) -> float:
     """How many items of equal weight, each drawn by itself, tell as much as these.
 
-    Variance of a value / variance of the mean, the latter summed over the units drawn, the "ultimate clusters" (Kish
-    1965, Survey Sampling, §5.4 and §8.2). At most `most_items`, so that clusters whose items differ by luck do not
+    Variance of a value / variance of the mean, the latter summed over the units drawn: their number over the design
+    effect (Kish 1965, Survey Sampling). At most `most_items`, so that clusters whose items differ by luck do not
     count for more than their items; that is also what is left where all values are equal. A single cluster counts as 1.
     """
     drawn = units(observed)

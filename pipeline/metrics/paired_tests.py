@@ -20,7 +20,7 @@ _LEAST_UNITS = 2
 """One unit alone is as likely with either sign."""
 
 
-class Test(StrEnum):
+class PairedTest(StrEnum):
     """What a p-value is from."""
 
     MCNEMAR = "McNemar, mid-p"
@@ -37,9 +37,10 @@ class PairedSet:
     theirs: Sequence[ItemResult]
 
     def changes(self, category: str | None = None) -> list[Change]:
-        """Of one category; None: of all."""
-        picked = ([item for item in items if category in (None, item.category)] for items in (self.ours, self.theirs))
-        return intervals.changes(*picked)
+        """Of the items of one category; None: of all."""
+        ours = [item for item in self.ours if category in (None, item.category)]
+        asked = {item.item_id for item in ours}
+        return intervals.changes(ours, [item for item in self.theirs if category is None or item.item_id in asked])
 
     def categories(self) -> list[str]:
         return list(dict.fromkeys(item.category for item in self.ours))
@@ -62,7 +63,7 @@ class Comparison:
     """Two-sided, of no difference."""
     p_holm: float
     """The same, adjusted over all categories of all sets, or over all whole sets."""
-    test: Test
+    test: PairedTest
     detectable_drop: Reading
     """Smallest drop that a test at 5 % finds here with 80 % probability, at the share of items that changed here; of
     clusters at their effective number of items (`observations.effective_items`)."""
@@ -150,19 +151,19 @@ def _lowest(readings: Sequence[Reading]) -> Reading:
     return min(readings, key=lambda reading: math.inf if reading.value is None else reading.value)
 
 
-def p_value(changes: Sequence[Change], seed: int) -> tuple[float, Test]:
+def p_value(changes: Sequence[Change], seed: int) -> tuple[float, PairedTest]:
     """Two-sided p-value of no difference, and the test it is from.
 
     - Pass/fail items that stand alone and weigh the same: McNemar's mid-p.
     - Else the permutation test: were there no difference, each item's change, or each cluster's sum of them, would be
-      as likely with the other sign (Fisher 1935, The Design of Experiments, §21; Edgington & Onghena 2007, ch. 6). All
-      signs are tried where there are at most `RESAMPLES` of them, else so many at random, with a fixed seed.
+      as likely with the other sign (Fisher 1935, The Design of Experiments, §21). All signs are tried where that takes
+      at most `RESAMPLES` tries, else so many at random, with a fixed seed.
     """
     observed, clustered = [change.observed for change in changes], intervals.are_clustered(changes)
     alike = len({each.weight for each in observed}) == 1
     if intervals.are_whole(changes) and alike and not clustered:
-        return mcnemar_mid_p(*_flips(changes)), Test.MCNEMAR
-    return _permutation(observed, seed), Test.CLUSTER_PERMUTATION if clustered else Test.PERMUTATION
+        return mcnemar_mid_p(*_flips(changes)), PairedTest.MCNEMAR
+    return _permutation(observed, seed), PairedTest.CLUSTER_PERMUTATION if clustered else PairedTest.PERMUTATION
 
 
 def mcnemar_mid_p(lost: int, won: int) -> float:
@@ -174,9 +175,11 @@ def mcnemar_mid_p(lost: int, won: int) -> float:
     from scipy.stats import binom
 
     fewer, flips = min(lost, won), lost + won
+    if not flips:
+        return 1.0
     if lost == won:
         return float(1 - binom.pmf(fewer, flips, 0.5) / 2)
-    return float(2 * binom.cdf(fewer, flips, 0.5) - binom.pmf(fewer, flips, 0.5))
+    return min(1.0, float(2 * binom.cdf(fewer, flips, 0.5) - binom.pmf(fewer, flips, 0.5)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -68,7 +68,7 @@ def detectable_drop(n: float, discordant: float, power: float = 0.8, design_effe
 
 
 def design_effect(cluster_size: float, icc: float) -> float:
-    """How many times more items are needed when they come in clusters: 1 + (m - 1)·ICC (Kish 1965, ch. 5).
+    """How many times more items are needed when they come in clusters: 1 + (m - 1)·ICC (Kish 1965).
 
     Args:
         cluster_size: items of one document or conversation, on average.

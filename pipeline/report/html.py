@@ -8,9 +8,21 @@ from typing import Any
 
 from pipeline.metrics import display
 from pipeline.metrics.catalogue import BY_NAME
+from pipeline.quality_records import Flaw
 from pipeline.report import cells, charts, conditions, gates, warnings
 from pipeline.report.analysis import Analysis
-from pipeline.report.breakdown import concurrency, cost, failures, fidelity, memory, pairing, quality, roofline, speed
+from pipeline.report.breakdown import (
+    changes,
+    concurrency,
+    cost,
+    failures,
+    fidelity,
+    memory,
+    pairing,
+    quality,
+    roofline,
+    speed,
+)
 from pipeline.report.gather import Gathered
 from pipeline.report.rows import NOT_NATIVE
 
@@ -126,6 +138,9 @@ def _serving(analysis: Analysis) -> dict[str, Any]:
 def _quality(gathered: Gathered) -> dict[str, Any]:
     return {
         "categories": _category_lines(quality.categories(gathered.variants)),
+        "changes": changes.of(gathered.variants),
+        "answers": changes.answers(gathered.variants),
+        "flaws": list(Flaw),
         "lost": list(quality.lost_items(gathered.variants)),
     }
 

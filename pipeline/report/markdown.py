@@ -8,7 +8,17 @@ from pipeline.metrics import validity
 from pipeline.records import Verdict
 from pipeline.report import cells, conditions, gates, warnings
 from pipeline.report.analysis import Analysis
-from pipeline.report.breakdown import concurrency, failures, fidelity, memory, pairing, quality, roofline, speed
+from pipeline.report.breakdown import (
+    changes,
+    concurrency,
+    failures,
+    fidelity,
+    memory,
+    pairing,
+    quality,
+    roofline,
+    speed,
+)
 from pipeline.report.rows import NOT_NATIVE, Row
 
 LIMIT = 80
@@ -27,6 +37,7 @@ def render(analysis: Analysis) -> str:
         ("Conditions", _conditions(analysis)),
         ("Speed-up", _speedups(analysis)),
         ("Speed by workload", _speed(analysis)),
+        ("Quality against the baseline", _changes(analysis)),
         ("Quality by category", _categories(analysis)),
         ("Fidelity", _fidelity(analysis)),
         ("Concurrency", _concurrency(analysis)),
@@ -209,6 +220,15 @@ def _categories(analysis: Analysis) -> list[str]:
         [*name, *(str(score.cell) for score in scores if (score.eval_set, score.category) == name)] for name in names
     ]
     return ["## Quality by category", *_grid(header, body), ""] if names else []
+
+
+def _changes(analysis: Analysis) -> list[str]:
+    found = changes.of(analysis.gathered.variants)
+    return [
+        "## Quality against the baseline",
+        *(f"- **{change.variant}** {_escaped(change.words)}." for change in found),
+        "",
+    ]
 
 
 def _fidelity(analysis: Analysis) -> list[str]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import batches, checkpoint, plugins, progress, records, store
+from pipeline import batches, checkpoint, judge, plugins, progress, records, store
 from pipeline.batches import Batch
 from pipeline.engines import EngineOptions, Question, Session, misplaced_reason
 from pipeline.journal import Journal
+from pipeline.judge_settings import JudgeSettings
 from pipeline.metrics.aggregation import aggregate_scores
 from pipeline.probes import device
 from pipeline.quality_records import FinishReason, Invariance, ItemPrompt, ItemResult, QualityRecord
@@ -36,6 +37,7 @@ class Job(BaseModel):
     compute_dtype: dict[str, str]
     threads: int
     seed: int
+    judge: JudgeSettings | None
 
 
 class Answer(BaseModel):
@@ -83,11 +85,13 @@ def run(job: Job) -> QualityRecord:
     if not asked:
         reason = f"none of the {len(items)} items fits into the model's context with its answer"
         return QualityRecord(status=Status.FAILED, reason=reason, **common)
-    key = store.sha256_json({**common, "engine": _engine_key(session.info()), "job": job.model_dump()})
+    answered = job.model_dump(mode="json", exclude={"judge"})
+    key = store.sha256_json({**common, "engine": _engine_key(session.info()), "job": answered})
     with Journal(store.unfinished(job.variant, job.eval_set), key) as journal:
         answers = _answer(session, _work(asked, job), journal)
     tokenizer = Tokenizer(store.BASE)
-    results = [score(item, answers.batched[item.item_id], tokenizer) for item in asked]
+    results = results_of(asked, answers.batched, tokenizer, job.judge)
+    labels = judge.read_labels(job.eval_set) if job.judge and any(map(_is_judged, asked)) else []
     records.save_items(store.quality_items(job.variant, job.eval_set), results)
     return QualityRecord(
         status=Status.OK,
@@ -98,7 +102,8 @@ def run(job: Job) -> QualityRecord:
         },
         finish_reasons=dict(Counter(result.finish_reason for result in results)),
         flaws=dict(Counter(result.flaw for result in results if result.flaw)),
-        invariance=invariance(asked, results, answers.alone, tokenizer),
+        invariance=invariance(asked, results, answers.alone, tokenizer, job.judge),
+        judge=judge.measure_agreement(labels, job.judge) if job.judge and labels else None,
         **common,
     )
 
@@ -107,13 +112,71 @@ def read_prompts(eval_set: str) -> list[ItemPrompt]:
     return [ItemPrompt.model_validate_json(line) for line in store.read_lines(store.eval_set_prompts(eval_set))]
 
 
-def score(item: ItemPrompt, answer: Answer, tokenizer: Tokenizer) -> ItemResult:
-    """The item's result. Of choices the likeliest is the output; of equally likely ones the first."""
+def results_of(
+    items: Sequence[ItemPrompt],
+    answers: Mapping[str, Answer],
+    tokenizer: Tokenizer,
+    settings: JudgeSettings | None,
+) -> list[ItemResult]:
+    """Every item's result. Of choices the likeliest is the output; of equally likely ones the first.
+
+    Raises:
+        JudgeError: an answer could not be judged.
+    """
+    outputs = [_output(item, answers[item.item_id], tokenizer) for item in items]
+    scores = _scores(items, outputs, settings)
+    return [
+        _result(item, answers[item.item_id], output, score)
+        for item, output, score in zip(items, outputs, scores, strict=True)
+    ]
+
+
+def invariance(
+    items: Sequence[ItemPrompt],
+    results: Sequence[ItemResult],
+    alone: Mapping[str, Answer],
+    tokenizer: Tokenizer,
+    settings: JudgeSettings | None,
+) -> Invariance | None:
+    """How the items that were asked again one by one differ from what they gave in their batch; None without any."""
+    if not alone:
+        return None
+    before = {result.item_id: result for result in results}
+    again = [item for item in items if item.item_id in alone]
+    # Where the output is the same, so is its score; a language model that judges is not asked twice.
+    differing = [item for item in again if _output(item, alone[item.item_id], tokenizer) != before[item.item_id].output]
+    after = results_of(differing, alone, tokenizer, settings)
+    return Invariance(
+        items=len(again),
+        differing=len(differing),
+        flips=[result.item_id for result in after if result.passed != before[result.item_id].passed],
+    )
+
+
+def _output(item: ItemPrompt, answer: Answer, tokenizer: Tokenizer) -> str:
     if answer.logprobs is None:
-        output = tokenizer.decode(answer.token_ids)
-    else:
-        output = item.choices[answer.logprobs.index(max(answer.logprobs))].text
-    value = SCORERS[item.scorer].score(output, item.target)
+        return tokenizer.decode(answer.token_ids)
+    return item.choices[answer.logprobs.index(max(answer.logprobs))].text
+
+
+def _scores(items: Sequence[ItemPrompt], outputs: Sequence[str], settings: JudgeSettings | None) -> list[float]:
+    places = [place for place, item in enumerate(items) if _is_judged(item)]
+    if places and settings is None:
+        raise judge.JudgeError("a language model scores these items, but `judge` in params.yaml is null")
+    judged: Iterator[float] = iter(())
+    if places and settings is not None:
+        judged = iter(judge.scores([items[place] for place in places], [outputs[place] for place in places], settings))
+    return [
+        next(judged) if (score := SCORERS[item.scorer].score) is None else score(output, item.target)
+        for item, output in zip(items, outputs, strict=True)
+    ]
+
+
+def _is_judged(item: ItemPrompt) -> bool:
+    return SCORERS[item.scorer].score is None
+
+
+def _result(item: ItemPrompt, answer: Answer, output: str, score: float) -> ItemResult:
     return ItemResult(
         item_id=item.item_id,
         category=item.category,
@@ -124,27 +187,12 @@ def score(item: ItemPrompt, answer: Answer, tokenizer: Tokenizer) -> ItemResult:
         prompt=item.prompt,
         target=item.target,
         output=output,
-        score=value,
-        passed=value == 1,
+        score=score,
+        passed=score == 1,
         finish_reason=answer.finish_reason,
         flaw=None if answer.logprobs else flaws.detect(output),
         output_tokens=len(answer.token_ids),
         choice_logprobs=answer.logprobs,
-    )
-
-
-def invariance(
-    items: Sequence[ItemPrompt], results: Sequence[ItemResult], alone: Mapping[str, Answer], tokenizer: Tokenizer
-) -> Invariance | None:
-    """How the items that were asked again one by one differ from what they gave in their batch; None without any."""
-    if not alone:
-        return None
-    again = {item.item_id: score(item, alone[item.item_id], tokenizer) for item in items if item.item_id in alone}
-    pairs = [(result, again[result.item_id]) for result in results if result.item_id in again]
-    return Invariance(
-        items=len(pairs),
-        differing=sum(before.output != after.output for before, after in pairs),
-        flips=[before.item_id for before, after in pairs if before.passed != after.passed],
     )
 
 

@@ -37,6 +37,7 @@ def _evaluate(variant: str, eval_set: str, settings: params.Params) -> QualityRe
         compute_dtype=settings.runtime.compute_dtype.model_dump(),
         threads=settings.runtime.threads,
         seed=settings.seed,
+        judge=settings.judge,
     )
     result = supervise.run(
         "evaluate",

@@ -69,7 +69,7 @@ def test_a_batch_of_different_lengths_gives_what_each_prompt_gives_alone(any_ses
     together = any_session.generate(PROMPTS, 8)
     alone = [any_session.generate([prompt], 8)[0] for prompt in PROMPTS]
     assert together == alone
-    assert len({token for answer in together for token in answer.token_ids}) > 10  # no model that repeats itself
+    assert len({token for answer in together for token in answer.token_ids}) > 5  # no model that repeats itself
 
 
 @pytest.mark.parametrize("tokens", [1, 10, 20, 1000])
@@ -149,6 +149,7 @@ def test_a_shared_beginning_gives_the_same_answers(any_session: TransformersSess
 
 def test_a_shared_beginning_is_read_once_and_kept_for_the_next_call(session: TransformersSession) -> None:
     other = [7, 8, 9, *SHARED]
+    session.generate([[*other, 5]], 1, other)
     with spy.passes(session) as seen:
         first = session.generate(CONTINUED[:2], 4, SHARED)
         again = session.generate(CONTINUED[:2], 4, tuple(SHARED))

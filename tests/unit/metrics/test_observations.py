@@ -69,7 +69,11 @@ def test_the_bootstrap_resamples_items_with_their_weight():
     sd = math.sqrt(50 * (2 / 3) ** 2 + 50 * (2 / 3) ** 2) / 150
     assert (low, high) == pytest.approx((2 / 3 - 1.99 * sd, 2 / 3 + 1.99 * sd), abs=0.01)
     assert observations.bootstrap(observed, (), 3, 0.025) == (low, high)
-    assert observations.bootstrap(observed, (), 4, 0.025) != (low, high)
+
+
+def test_another_seed_draws_others():
+    observed = alone([0.01 * place**1.1 for place in range(50)])
+    assert observations.bootstrap(observed, (), 4, 0.025) != observations.bootstrap(observed, (), 3, 0.025)
 
 
 def test_the_bootstrap_draws_whole_clusters():

@@ -47,5 +47,5 @@ def test_both_sides_mirror_each_other():
 
 
 def test_everything_lost_ends_at_the_edge():
-    # Upwards (1 + D)² = z² (1 + D)(-D) / n, so D = -n / (n + z²)
-    assert score_interval(1, 0, 10, Z) == pytest.approx((-1, -10 / (10 + Z**2)))
+    # At D half of the items, (1 - D) / 2, are lost at most and the others won: (1 + D)² = z² (1 - D²) / n
+    assert score_interval(1, 0, 10, Z) == pytest.approx((-1, (Z**2 - 10) / (Z**2 + 10)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.metrics import intervals, paired_tests
-from pipeline.metrics.paired_tests import PairedSet, Test, holm, mcnemar_mid_p
+from pipeline.metrics import intervals, paired_tests, power
+from pipeline.metrics.intervals import TAIL
+from pipeline.metrics.paired_tests import PairedSet, PairedTest, holm, mcnemar_mid_p
 
 
 def paired(build, before, after, name="support-desk", **changes):
@@ -24,18 +25,20 @@ def paired(build, before, after, name="support-desk", **changes):
 FIELDS = {"category": "categories", "cluster": "clusters", "weight": "weights", "critical": "criticals"}
 
 
-def p_of(part: PairedSet) -> tuple[float, Test]:
+def p_of(part: PairedSet) -> tuple[float, PairedTest]:
     return paired_tests.p_value(part.changes(), 0)
 
 
 def test_mcnemars_mid_p_by_hand():
-    # 8 flips, 1 won: 2 (1 + 8) / 2^8 - 8 / 2^8 = 10 / 256, as in Fagerland, Lydersen & Laake 2013, table 3
+    # 8 flips, 1 won: 2 (1 + 8) / 2^8 - 8 / 2^8 = 10 / 256
     assert mcnemar_mid_p(7, 1) == mcnemar_mid_p(1, 7) == pytest.approx(10 / 256)
     # 6 flips, half and half: 1 - (20 / 64) / 2
     assert mcnemar_mid_p(3, 3) == pytest.approx(1 - 10 / 64)
     # 5 lost, none won: 2 × (1 / 32) / 2
     assert mcnemar_mid_p(5, 0) == pytest.approx(1 / 32)
-    assert mcnemar_mid_p(0, 0) == pytest.approx(0.5)
+    # One item alone: 2 × (1 / 2) - 1 / 2
+    assert mcnemar_mid_p(1, 0) == pytest.approx(0.5)
+    assert mcnemar_mid_p(0, 0) == 1
 
 
 def test_holm_by_hand():
@@ -47,13 +50,13 @@ def test_holm_by_hand():
 
 def test_pass_fail_items_have_mcnemars_test(build):
     p, test = p_of(paired(build, [1] * 10, [0] * 7 + [1] * 3))
-    assert (p, test) == (pytest.approx(1 / 128), Test.MCNEMAR)
+    assert (p, test) == (pytest.approx(1 / 128), PairedTest.MCNEMAR)
 
 
 def test_graded_items_have_the_permutation_test(build):
     # Three changes of -0.5: all of one sign in 2 of 8 permutations.
     p, test = p_of(paired(build, [0.5, 1, 1, 1, 0], [0, 0.5, 0.5, 1, 0]))
-    assert (p, test) == (pytest.approx(2 / 8), Test.PERMUTATION)
+    assert (p, test) == (pytest.approx(2 / 8), PairedTest.PERMUTATION)
     # 0.5, 0.5, -0.5: every sum is at most 1.5 and at least 0.5 away from 0.
     assert p_of(paired(build, [0.5, 0.5, 1], [1, 1, 0.5]))[0] == 1
 
@@ -70,7 +73,7 @@ def test_items_of_a_cluster_change_sign_together(build):
     clusters = ["a"] * 3 + ["b"] * 3 + [None] * 4
     assert p_of(paired(build, before, after))[0] == pytest.approx(1 / 64)
     p, test = p_of(paired(build, before, after, clusters=clusters))
-    assert (p, test) == (pytest.approx(2 / 4), Test.CLUSTER_PERMUTATION)
+    assert (p, test) == (pytest.approx(2 / 4), PairedTest.CLUSTER_PERMUTATION)
 
 
 def test_clusters_whose_changes_cancel_say_nothing(build):
@@ -79,11 +82,11 @@ def test_clusters_whose_changes_cancel_say_nothing(build):
 
 
 def test_weights_count_in_the_test(build):
-    # Lost weigh 3, won 1: sums of 3 + 3 - 1 - 1 - 1 … 9 of 32 sign changes reach 3 above, as many below.
+    # Sums of ±3 ±3 ±1 ±1 ±1 of at most -3: 8 with both lost, 1 with either of them; as many of at least 3.
     part = paired(build, [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], weights=[3, 3, 1, 1, 1])
     p, test = p_of(part)
-    assert test is Test.PERMUTATION
-    assert p == pytest.approx(2 * 8 / 32)
+    assert test is PairedTest.PERMUTATION
+    assert p == pytest.approx(2 * 10 / 32)
 
 
 def test_many_changes_are_permuted_at_random_with_a_fixed_seed(build):
@@ -117,26 +120,25 @@ def test_every_set_and_every_category_is_compared(build):
     desk, _, refunds, delivery, contracts = found
     assert (desk.n, desk.lost, desk.won, desk.delta.mean) == (40, 8, 0, -0.2)
     assert (refunds.n, refunds.lost, refunds.delta.mean) == (20, 8, -0.4)
-    assert (contracts.n, contracts.lost, contracts.test) == (10, 1, Test.MCNEMAR)
-    # Sets: 1/256 of two; categories: 1/256, 1/2 and, without a flip, 1/2 of three.
+    assert (contracts.n, contracts.lost, contracts.test) == (10, 1, PairedTest.MCNEMAR)
+    # Sets: 1/256 of two; categories: 1/256 of three, 1/2 of two and, without a flip, 1.
     assert (desk.p, desk.p_holm) == pytest.approx((1 / 256, 2 / 256))
     assert (refunds.p, refunds.p_holm) == pytest.approx((1 / 256, 3 / 256))
-    assert (delivery.p_holm, contracts.p_holm) == (1, 1)
+    assert (delivery.p, contracts.p, contracts.p_holm) == pytest.approx((1, 0.5, 1))
     part = two_sets(build)[0]
     assert desk.delta == intervals.difference(part.ours, part.theirs, 0)
 
 
 def test_what_could_be_detected_is_said_for_each(build):
-    from pipeline.metrics import power
-
     desk, *_, contracts = paired_tests.compare(two_sets(build), 0)
     assert desk.detectable_drop.value == pytest.approx(power.detectable_drop(40, 0.2))
     assert contracts.detectable_drop.value == pytest.approx(power.detectable_drop(10, 0.1))
-    [tiny, _] = paired_tests.compare([paired(build, [1, 1], [1, 0])], 0)
+    [tiny, _] = paired_tests.compare([paired(build, [1, 1], [1, 0], category="tiny")], 0)
     assert "no drop with fewer than 4 items" in (tiny.detectable_drop.reason or "")
-    alike = paired(build, [1] * 40, [0] * 8 + [1] * 32, clusters=[str(place // 4) for place in range(40)])
+    clusters = [str(place // 4) for place in range(40)]
+    alike = paired(build, [1] * 40, [0] * 8 + [1] * 32, clusters=clusters, category="documents")
     [whole, _] = paired_tests.compare([alike], 0)
-    # 10 clusters that change together, 9 × 40 / 39 items
+    # 10 clusters that change together are 9 × 40 / 39 items.
     assert whole.detectable_drop.value == pytest.approx(power.detectable_drop(9 * 40 / 39, 0.2))
 
 
@@ -149,7 +151,7 @@ def test_the_worst_category_is_that_of_the_lowest_mean(build):
     refunds = parts[0].changes("refunds")
     assert found.interval.ci_low == intervals.of_changes(refunds, 0).ci_low
     # Of three categories: the upper end errs in 2.5 % / 3 of cases.
-    assert found.interval.ci_high == intervals.of_changes(refunds, 0, 0.025 / 3).ci_high
+    assert found.interval.ci_high == intervals.of_changes(refunds, 0, TAIL / 3).ci_high
     assert found.worst.interval == intervals.of_changes(refunds, 0)
 
 
@@ -160,7 +162,7 @@ def test_the_low_end_is_that_of_any_category(build):
     found = paired_tests.worst_category([many, few], 0)
     assert (found.worst.category, found.interval.mean) == ("many", -0.1)
     assert found.interval.ci_low == intervals.of_changes(few.changes(), 0).ci_low
-    assert found.interval.ci_high == intervals.of_changes(many.changes(), 0, 0.0125).ci_high
+    assert found.interval.ci_high == intervals.of_changes(many.changes(), 0, TAIL / 2).ci_high
 
 
 def test_a_category_of_one_item_does_not_hide_the_others(build):

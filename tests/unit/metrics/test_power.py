@@ -86,7 +86,7 @@ def test_so_many_items_pass_the_gate_in_four_of_five_cases(margin, discordant):
         return mean + margin >= power.Z * math.sqrt(null_variance(losses / n, wins / n, -margin) / n)
 
     found = sum(chance for lost, won, chance in splits(n, discordant / 2, discordant / 2) if passes(lost, won))
-    assert found == pytest.approx(0.8, abs=0.035)
+    assert 0.78 <= found <= 0.85
 
 
 @pytest.mark.parametrize(("n", "discordant"), [(100, 0.1), (200, 0.2)])
@@ -95,4 +95,4 @@ def test_a_detectable_drop_is_found_in_four_of_five_cases(n, discordant):
     changed = max(drop, discordant)
     lost, won = (changed + drop) / 2, (changed - drop) / 2
     found = sum(c for losses, wins, c in splits(n, lost, won) if paired_tests.mcnemar_mid_p(losses, wins) < 0.05)
-    assert found == pytest.approx(0.8, abs=0.035)
+    assert 0.78 <= found <= 0.88

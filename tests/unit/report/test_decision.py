@@ -26,7 +26,7 @@ def test_the_fastest_of_those_that_pass(project, four_variants):
     # 25 / 20 tokens per second; 90 / 257 MiB; 3 of 120 items lost. Intervals of the least spread: e^± 0.028.
     assert found.headline == (
         "Ship int4-gptq: 1.25× (1.22 to 1.29) the decode speed of fp16, 35 % of its weight bytes, "
-        "quality −2.5 pp (−5.8 to 0.0 pp)."
+        "quality −2.5 pp (−7.1 to +0.7 pp)."
     )
     better = "1.25× (1.22 to 1.29) of int4-gptq"
     assert why(found) == {

@@ -21,6 +21,7 @@ def test_the_decision_comes_first_and_everything_is_there(project, four_variants
         "## Conditions",
         "## Speed-up",
         "## Speed by workload",
+        "## Quality against the baseline",
         "## Quality by category",
         "## Fidelity: the next token on `fidelity/general.txt`",
         "## Memory",
@@ -32,7 +33,8 @@ def test_many_variants_still_fit(project, build):
     text = markdown.render(analyse(project.write(*variants)))
     assert len(text.splitlines()) <= markdown.LIMIT
     assert text.endswith(
-        "*Too long for here, see report.html: Speed by workload, Quality by category, Fidelity, Memory.*\n"
+        "*Too long for here, see report.html: Speed by workload, Quality against the baseline, Quality by category, "
+        "Fidelity, Memory.*\n"
     )
 
 

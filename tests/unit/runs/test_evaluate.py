@@ -1,21 +1,23 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline import batches, checkpoint, progress, quality_records, records, store
+from pipeline import batches, checkpoint, judge, progress, quality_records, records, store
 from pipeline.engines import Completion, Question
 from pipeline.engines import transformers as engine
-from pipeline.quality_records import Choice, FinishReason, Flaw, Invariance, QualityRecord
-from pipeline.records import EngineInfo, Status
+from pipeline.judge_settings import JudgeSettings
+from pipeline.quality_records import Choice, FinishReason, Flaw, Invariance, ItemPrompt, JudgeUse, QualityRecord
+from pipeline.records import EngineInfo, Status, known, missing
 from pipeline.runs import evaluate
 from pipeline.tokenizer import Tokenizer
 
 
-def job(batch_size: int = 3, invariance_items: int = 0) -> evaluate.Job:
+def job(batch_size: int = 3, invariance_items: int = 0, judge: JudgeSettings | None = None) -> evaluate.Job:
     return evaluate.Job(
         variant="one",
         engine="transformers",
@@ -27,6 +29,7 @@ def job(batch_size: int = 3, invariance_items: int = 0) -> evaluate.Job:
         compute_dtype={"cpu": "float32", "cuda": "float16"},
         threads=2,
         seed=5,
+        judge=judge,
     )
 
 
@@ -195,6 +198,42 @@ def test_what_the_batch_alone_changes_is_counted(monkeypatch: pytest.MonkeyPatch
     assert record.finish_reasons == {FinishReason.STOP: 3, FinishReason.LENGTH: 1}
     again, _ = run(monkeypatch, asked=job(invariance_items=1))
     assert again.invariance == Invariance(items=1, differing=0, flips=[])
+
+
+JUDGE = JudgeSettings(base_url="http://judge.example/v1", model="judge-1")
+
+
+@pytest.mark.usefixtures("project")
+def test_a_language_model_scores_the_items_that_want_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[tuple[str, str]]] = []
+
+    def scores(items: Sequence[ItemPrompt], outputs: Sequence[str], settings: JudgeSettings) -> list[float]:
+        assert settings == JUDGE
+        asked.append([(item.item_id, output) for item, output in zip(items, outputs, strict=True)])
+        return [float(output.startswith("It")) for output in outputs]
+
+    items = [
+        item.model_copy(update={"scorer": "judge", "target": {"rubric": "polite"}})
+        if item.item_id in ("name-1", "shape-1")
+        else item
+        for item in evaluate.read_prompts("colours")
+    ]
+    records.save_items(store.eval_set_prompts("colours"), items)
+    label = {"prompt": "p", "output": "o", "rubric": "r", "passed": True}
+    Path("eval_sets/colours/labels.jsonl").write_text(json.dumps(label) + "\n")
+    use = JudgeUse(model="judge-1", labelled=1, agreement=known(1), kappa=missing("one label"))
+    monkeypatch.setattr(judge, "scores", scores)
+    monkeypatch.setattr(judge, "measure_agreement", lambda labels, settings: use if len(labels) == 1 else None)
+    alone = {"name-1": "It is blue…", "shape-1": "It is round"}
+    record, _ = run(monkeypatch, asked=job(invariance_items=9, judge=JUDGE), alone=alone)
+    # Alone only one answer is another one, so only that is judged again.
+    assert asked == [[("name-1", "It is blue"), ("shape-1", "")], [("shape-1", "It is round")]]
+    results = quality_records.load_items(store.quality_items("one", "colours"))
+    assert [item.score for item in results] == [1, 1, 0, 0.5]
+    assert record.invariance == Invariance(items=2, differing=1, flips=["shape-1"])
+    assert record.judge == use
+    with pytest.raises(judge.JudgeError, match=r"`judge` in params\.yaml is null"):
+        run(monkeypatch)
 
 
 @pytest.mark.usefixtures("project")

@@ -214,7 +214,7 @@ def test_a_model_that_does_not_fit_alone_fails_with_what_to_do(fakes: Fakes) -> 
     assert record.reason.endswith("lower fidelity.window_tokens, which is 5 now")
 
 
-def test_any_other_mistake_is_not_taken_for_want_of_memory(fakes: Fakes) -> None:
+def test_any_other_mistake_is_not_taken_for_want_of_memory(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     def reading(name: str) -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
@@ -222,6 +222,10 @@ def test_any_other_mistake_is_not_taken_for_want_of_memory(fakes: Fakes) -> None
     with pytest.raises(RuntimeError, match="mat1"):
         fidelity.run(job())
     assert fakes.loads == ["one"]
+    monkeypatch.setattr(device, "free_bytes", lambda on: known(0))
+    with pytest.raises(RuntimeError, match="mat1"):
+        fidelity.run(job())
+    assert fakes.loads == ["one", "one"]
 
 
 # --- vocabularies ----------------------------------------------------------------------------------------------
@@ -291,7 +295,7 @@ def test_real_models_agree_with_an_independent_computation() -> None:
     windows = records.load(store.FIDELITY_PROMPT, FidelityText).windows
     assert [len(window) for window in windows] == [32, 32, 32]
     record = fidelity.run(job())
-    found = summarize(record.blocks, 0)
+    found = summarize(record, 0)
     assert found.tokens == 93
     figures = (found.ppl_ratio.value.value, found.kld_mean.value.value, found.top1_agreement.value.value)
     assert figures == pytest.approx(own_figures(windows), rel=1e-4)
