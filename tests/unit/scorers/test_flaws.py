@@ -104,6 +104,12 @@ def test_a_loop_that_the_answer_leaves_counts_only_if_it_is_half_of_it() -> None
     assert detect("so " * 21 + rest) is Flaw.DEGENERATE
 
 
+def test_a_loop_that_the_answer_does_not_leave_counts_whatever_came_before() -> None:
+    before = " ".join(f"word{number}" for number in range(100))
+    assert detect(before + " so" * 20) is Flaw.DEGENERATE
+    assert detect(before + " so" * 20 + " then") is None
+
+
 def test_words_that_differ_are_no_loop() -> None:
     assert detect(" ".join(f"step {number}: turn the key" for number in range(30))) is None
 
