@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.quality_records import Invariance, QualityRecord
+from pipeline.metrics.power import Z
+from pipeline.quality_records import QualityRecord
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class NoiseFloor:
     flips: int
     """Of these, answers whose pass/fail is another one."""
     delta: float
-    """The most that the batch moves `quality_delta`, as a share, if it changes all items as it did these."""
+    """How far `quality_delta` moves by the batch alone in 95 % of cases, as a share."""
 
     @property
     def differing_share(self) -> float:
@@ -36,9 +37,9 @@ def noise_floor(
 ) -> NoiseFloor | str:
     """The noise floor of a variant's delta over its eval sets, or the reason why it is not known.
 
-    Each side's share of flips, Σ w · flips / items over the sets, is the most that its quality moves: all flips may go
-    one way. The delta moves by both sides' together. It is an estimate from the sampled items. Items that are graded
-    count as flips only where they pass or no longer do.
+    In another batch each item flips with probability p = flips / items answered twice, as likely up as down. So the
+    mean of a set of n items has the variance p / n, and the delta moves by 1.96 · √(Σ w² · p / n) over the sets of both
+    sides, with weights w that sum to 1 on each side. Items that are graded count only where they pass or no longer do.
 
     Args:
         ours: each set's record and its weight.
@@ -55,10 +56,21 @@ def noise_floor(
         items=sum(invariance.items for invariance in found),
         differing=sum(invariance.differing for invariance in found),
         flips=sum(len(invariance.flips) for invariance in found),
-        delta=_flip_share(known[: len(ours)]) + _flip_share(known[len(ours) :]),
+        delta=Z * math.sqrt(_variance(both[: len(ours)]) + _variance(both[len(ours) :])),
     )
 
 
-def _flip_share(parts: Sequence[tuple[Invariance, float]]) -> float:
+def _variance(parts: Sequence[tuple[QualityRecord, float]]) -> float:
+    """Of one side's quality, by the batch alone."""
     total = math.fsum(weight for _, weight in parts)
-    return math.fsum(weight * len(found.flips) / found.items for found, weight in parts) / total if parts else 0.0
+    return math.fsum((weight / total) ** 2 * _flip_share(record) / _scored(record) for record, weight in parts)
+
+
+def _flip_share(record: QualityRecord) -> float:
+    assert record.invariance is not None, "else the noise floor is not known"
+    return len(record.invariance.flips) / record.invariance.items
+
+
+def _scored(record: QualityRecord) -> int:
+    assert record.overall is not None, "else it was not scored"
+    return record.overall.n

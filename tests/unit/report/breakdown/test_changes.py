@@ -76,8 +76,9 @@ def test_no_change_says_what_could_hide(compared):
         ),
         (
             Invariance(items=24, differing=2, flips=["item-001"]),
+            # 1.96 × √(2 × 1/24 / 40)
             "of 48 answers given twice, in a batch and alone, 4 differed and 2 verdicts with them; the batch alone may "
-            "move the score by 8.3 points, as much as was lost or won",
+            "move the score by 8.9 points, as much as was lost or won",
         ),
     ],
 )
