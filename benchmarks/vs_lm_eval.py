@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200, help="four-choice items")
     parser.add_argument("--prompts", type=int, default=100, help="items that are answered freely")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=BATCH_SIZES, help="of which each keeps its best")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     questions, prefix, right = four_choice_items(asked.choices_csv, asked.questions, asked.seed)
@@ -88,7 +89,7 @@ def main() -> None:
             Workload("fewshot", behind, choose, behind[::TUNED_ON]),
             Workload("generation", prompts, write, prompts),
         ]
-        zero, few, free = (compare(workload, theirs, ours, asked.rounds) for workload in workloads)
+        zero, few, free = (compare(workload, theirs, ours, asked.rounds, asked.batch_sizes) for workload in workloads)
     for name, found in (("zero-shot", zero), ("5-shot", few)):
         shares = [agreement(picks(answers), right) for answers in (found.theirs, found.ours)]
         print(f"{name}: lm-eval picks the right choice of {shares[0]:.1%}, we of {shares[1]:.1%}")
@@ -151,10 +152,10 @@ def check_token_ids(theirs: Side, ours: Side, questions: Sequence[Any], prompts:
     )
 
 
-def compare(workload: Workload, theirs: Side, ours: Side, rounds: int) -> Compared:
+def compare(workload: Workload, theirs: Side, ours: Side, rounds: int, batch_sizes: Sequence[int]) -> Compared:
     """Both in turn, each with the batch size that suits it best."""
     sides = (theirs, ours)
-    sizes = [best_batch_size(workload, side) for side in sides]
+    sizes = [best_batch_size(workload, side, batch_sizes) for side in sides]
     ratios = []
     for number in range(rounds):
         answers = [Answer(0, None)] * 2
@@ -170,9 +171,9 @@ def compare(workload: Workload, theirs: Side, ours: Side, rounds: int) -> Compar
     return Compared(statistics.median(ratios), *(answer.result for answer in answers))
 
 
-def best_batch_size(workload: Workload, side: Side) -> int:
+def best_batch_size(workload: Workload, side: Side, batch_sizes: Sequence[int]) -> int:
     workload.ask(side, workload.tuned_on[:1], 1)  # what is done once at first use
-    seconds = {size: workload.ask(side, workload.tuned_on, size).seconds for size in BATCH_SIZES}
+    seconds = {size: workload.ask(side, workload.tuned_on, size).seconds for size in batch_sizes}
     return min(seconds, key=seconds.__getitem__)
 
 

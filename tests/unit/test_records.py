@@ -68,7 +68,7 @@ def test_a_record_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
 
 
 def test_a_missing_record_says_how_to_make_it(tmp_path: Path) -> None:
-    for load in (lambda path: records.load(path, SpeedRecord), records.load_items):
+    for load in (lambda path: records.load(path, SpeedRecord), quality_records.load_items):
         with pytest.raises(UserError, match=r"none\.json: missing\. Run `dvc repro` to make it"):
             load(tmp_path / "none.json")
 
