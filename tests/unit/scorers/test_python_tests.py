@@ -232,7 +232,9 @@ def test_what_waits_is_stopped_and_leaves_no_process(monkeypatch: pytest.MonkeyP
             self.stdin.write(input)
             self.stdin.close()
             asleep = 0
-            while asleep < 30:  # Starting Python never sleeps for so long in a row, however slow it is.
+            while (
+                asleep < 30 and _state(self.pid) != "Z"
+            ):  # Starting Python never sleeps for so long in a row, however slow it is.
                 asleep = asleep + 1 if _state(self.pid) == "S" else 0
                 time.sleep(0.01)
             raise subprocess.TimeoutExpired(self.args, timeout)
