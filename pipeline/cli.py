@@ -136,6 +136,7 @@ def _extra_gates(
     from pipeline.metrics.display import GIB
     from pipeline.params import Gate
 
+    _require_amounts({"--max-memory-gib": max_memory_gib, "--min-decode-tps": min_decode_tps})
     found = {}
     if max_memory_gib is not None:
         found["--max-memory-gib"] = Gate(metric="peak_memory_bytes", at_most=max_memory_gib * GIB)
@@ -144,6 +145,18 @@ def _extra_gates(
     if min_decode_tps is not None:
         found["--min-decode-tps"] = Gate(metric="decode_tokens_per_s", at_least=min_decode_tps)
     return found
+
+
+def _require_amounts(options: dict[str, float | None]) -> None:
+    import math
+
+    found = [
+        f"{name}: {value:g} is no amount; give a number of 0 or more"
+        for name, value in options.items()
+        if value is not None and not (math.isfinite(value) and value >= 0)
+    ]
+    if found:
+        raise UserError(found)
 
 
 def main() -> None:

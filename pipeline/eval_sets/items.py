@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -105,10 +106,19 @@ def row_problems(row: dict[str, Any], card: Card, documents: dict[str, Path]) ->
     """What is wrong with one line of items.jsonl."""
     return [
         *section_problems(Item, row),
+        *_character_problems(row),
         *_question_problems(row, card),
         *_document_problems(row, card, documents),
         *_target_problems(row, card),
     ]
+
+
+def _character_problems(row: dict[str, Any]) -> Iterator[str]:
+    text = json.dumps(row, ensure_ascii=False)
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        yield "holds half of a character (a lone surrogate such as \\ud800); write the whole one"
+    if "\\u0000" in text:
+        yield "holds a NUL character; remove it"
 
 
 def _question_problems(row: dict[str, Any], card: Card) -> Iterator[str]:

@@ -55,6 +55,14 @@ def test_recommend_takes_more_gates(project, four_variants, run):
     assert verdicts["--min-quality"]["verdict"] == verdicts["--min-decode-tps"]["verdict"] == "PASS"
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-1"])
+@pytest.mark.parametrize("option", ["--max-memory-gib", "--min-decode-tps"])
+def test_what_is_no_amount_is_refused(project, four_variants, run, option, value):
+    project.write(*four_variants)
+    with pytest.raises(UserError, match=rf"{option}: {value} is no amount; give a number of 0 or more"):
+        run("recommend", option, value)
+
+
 def test_show_prints_every_variant_and_what_is_missing(project, four_variants, run):
     project.write(*four_variants)
     code, text = run("show")

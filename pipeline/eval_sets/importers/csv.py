@@ -48,7 +48,9 @@ def _columns(path: Path, header: list[str], options: Options) -> Columns:
             refusals.add(
                 f"{path}:1", f"no column {name!r}; {nearest(name, header)}; name them with --prompt-field and the like"
             )
-    for name in header:
+    for name in dict.fromkeys(header):
+        if header.count(name) > 1:
+            refusals.add(f"{path}:1", f"column {name!r} stands there {header.count(name)} times; keep one of them")
         if name not in wanted:
             refusals.add(f"{path}:1", f"column {name!r} cannot be imported; remove it, or name what it holds")
     refusals.require_none()

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.workspace import ITEMS, eval_set, write_lines
+from unit.workspace import ITEMS, eval_set
 
 from pipeline import eval_sets
 from pipeline.errors import UserError
@@ -232,20 +233,14 @@ def test_a_missing_file_of_the_set_is_told(workspace: Path) -> None:
     assert problem.startswith("eval_sets/colours/card.yaml: not found")
 
 
-BANKING = ROOT.parent / "shared" / "data" / "banking77-train-part.csv"
-
-
-@pytest.mark.skipif(not BANKING.is_file(), reason="the shared data set is not on this machine")
-def test_messages_of_real_customers_make_an_eval_set(workspace: Path) -> None:
-    import csv
-
-    with BANKING.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))[:200]
-    text, label = list(rows[0])[:2]
-    choices = [*sorted({row[label] for row in rows}), "other"]
-    lines = [
-        item(id=f"b-{n}", category="pick", prompt=row[text], target={"answer": row[label], "choices": choices})
-        for n, row in enumerate(rows)
-    ]
-    write_lines(eval_set(workspace), lines)
-    assert [found.prompt for found in eval_sets.read_items("colours")] == [row[text] for row in rows]
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("half \ud800 of one", r"holds half of a character (a lone surrogate such as \ud800); write the whole one"),
+        ("\0x", "holds a NUL character; remove it"),
+    ],
+)
+def test_what_is_no_text_is_refused(workspace: Path, text: str, words: str) -> None:
+    place = eval_set(workspace)
+    place.write_text(json.dumps(item(prompt=text)) + "\n")
+    assert eval_sets.problems("colours") == [f"{PLACE}:1: {words}"]

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from unit.eval_sets.importers.sources import asked, read, refusals, write
 
-BANKING = Path(__file__).parents[5] / "shared" / "data" / "banking77-train-part.csv"
-
 
 def test_prompt_and_answer_are_compared_as_a_whole() -> None:
     name = write("a.csv", '\ufeffprompt,answer\n"Red, or\nblue?",red\nSky?,blue\n')
@@ -79,8 +77,6 @@ def test_what_is_no_csv_is_told() -> None:
     assert "cannot be read" in refusals("csv", "none.csv")[0]
 
 
-@pytest.mark.skipif(not BANKING.is_file(), reason="the shared data set is not on this machine")
-def test_real_bank_queries_are_imported() -> None:
-    draft = read("csv", str(BANKING), prompt_field="text", answer_field="category")
-    assert len(draft.items) == 599
-    assert asked(draft)[0] == ("items", "exact", "I am still waiting on my card?", {"answer": "card_arrival"})
+def test_a_column_that_stands_there_twice_is_refused() -> None:
+    name = write("a.csv", "prompt,prompt,answer\na,b,c\n")
+    assert refusals("csv", name) == ["a.csv:1: column 'prompt' stands there 2 times; keep one of them"]

@@ -9,7 +9,6 @@ from unit.eval_sets.importers.sources import asked, read, refusals, write
 
 from pipeline.eval_sets.card import Format
 
-GSM8K = Path(__file__).parents[5] / "shared" / "data" / "gsm8k-test-100.jsonl"
 ROWS = [
     {"question": "Sky?", "choices": ["red", "blue"], "label": 1, "answer": "blue"},
     {"question": "Snow?", "choices": ["white", "black"], "label": 0, "answer": "white"},
@@ -204,15 +203,3 @@ def test_data_can_be_a_json_list_beside_the_task_and_without_splits_it_is_train(
 def test_what_has_no_bearing_on_the_items_is_left_out_and_told() -> None:
     draft = read("lm_eval", task(CHOICES, tag=["x"], metadata={"version": 1.0}))
     assert draft.notes[:2] == ["t.yaml:13: 'tag' is left out", "t.yaml:15: 'metadata' is left out"]
-
-
-@pytest.mark.skipif(not GSM8K.is_file(), reason="the shared data set is not on this machine")
-def test_real_arithmetic_problems_are_imported() -> None:
-    base = BASE | {
-        "dataset_kwargs": {"data_files": {"test": str(GSM8K)}},
-        "doc_to_text": "Question: {{question}}\nAnswer:",
-        "doc_to_target": "{{answer.split('####')[-1].strip()}}",
-    }
-    draft = read("lm_eval", task(base), scorer="numeric")
-    assert len(draft.items) == 100
-    assert [target["value"] for _, _, _, target in asked(draft)[:3]] == [18, 3, 70000]
