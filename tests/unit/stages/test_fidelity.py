@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline import checkpoint, records, store, supervise
+from pipeline import checkpoint, params, records, store, supervise
 from pipeline.quality_records import FidelityRecord
 from pipeline.records import Status
 from pipeline.runs.fidelity import Job
@@ -75,3 +75,16 @@ def test_the_workers_record_is_written_and_params_reach_it(
     assert (job.variant, job.baseline, timeout_s) == ("int8", "fp16", 77)
     assert (job.engine, job.baseline_engine, job.device, job.threads) == ("transformers", "transformers", "auto", 2)
     assert job.compute_dtype == {"cpu": "bfloat16", "cuda": "float16"}
+
+
+def test_each_side_has_its_own_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = params.load()
+    other = settings.variants["int8"].model_copy(update={"engine": "another"})
+    settings = settings.model_copy(update={"variants": settings.variants | {"int8": other}})
+    monkeypatch.setattr(params, "load", lambda: settings)
+    made(monkeypatch, "fp16", "int8")
+    asked = ends(monkeypatch, supervise.Failure("killed", 1.0))
+    compared("int8")
+    compared("fp16")
+    engines = [(job.engine, job.baseline_engine) for job, _ in asked]
+    assert engines == [("another", "transformers"), ("transformers", "transformers")]

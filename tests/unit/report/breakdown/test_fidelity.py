@@ -40,6 +40,8 @@ def test_a_variant_that_lost_something(lines, build):
     [
         ([1.95] * 32, "finds the text likelier than fp16 does"),
         ([1.9, 2.1] * 16, "finds the text as likely as fp16 does"),
+        # The ratio is 1.005, and its interval holds 1.
+        ([1.9, 2.11] * 16, "finds the text as likely as fp16 does (perplexity 1.005×"),
         ([2.1] * 5, "is compared with fp16 without an interval, since an interval needs 20 blocks of text"),
         ([900.0] * 32, "is compared with fp16 without an interval, since exp(898) is too large a number"),
     ],
