@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline import records, store
 from pipeline.errors import UserError
-from pipeline.records import BaseModelInfo, CalibrationUse, FileInfo, Manifest
+from pipeline.records import Attempt, BaseModelInfo, CalibrationUse, FileInfo, Manifest
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt")
 CHAT_TEMPLATE_FILE = "chat_template.jinja"
@@ -114,6 +114,10 @@ def write_manifest(
     format: str,
     parameters: int,
     quantized_modules: Iterable[str],
+    unquantized_modules: Iterable[str] = (),
+    attempts: Iterable[Attempt] = (),
+    at_load: str | None = None,
+    toolchain: str | None = None,
     calibration: CalibrationUse | None = None,
 ) -> Manifest:
     """Hash everything in the folder and write its manifest.json, which marks the artifact as complete."""
@@ -136,6 +140,10 @@ def write_manifest(
         parameters=parameters,
         bits_per_weight=8 * weight_bytes / parameters,
         quantized_modules=sorted(quantized_modules),
+        unquantized_modules=sorted(unquantized_modules),
+        attempts=list(attempts),
+        at_load=at_load,
+        toolchain=toolchain,
         tokenizer_sha256=store.sha256_json(tokenizer),
         chat_template_sha256=template.sha256 if template else None,
         context_length=context_length(folder),

@@ -96,13 +96,22 @@ class CalibrationUse(Record):
     tokens: int
 
 
+class Attempt(Record):
+    """One try of a quantizer that may need more than one."""
+
+    settings: dict[str, Any]
+    """What this try changed."""
+    failure: str | None
+    """Why it did not do; None for the one that did."""
+
+
 class Manifest(Record):
     """Written last into an artifact: its presence means that the artifact is complete.
 
     Holds nothing that differs between two runs on the same inputs (no time, no host).
     """
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = 3
     name: str
     base: BaseModelInfo
     quantizer: str | None
@@ -121,6 +130,13 @@ class Manifest(Record):
     bits_per_weight: float
     """8 × weight_bytes / parameters."""
     quantized_modules: list[str]
+    unquantized_modules: list[str]
+    """Linear layers inside the decoder's blocks, and the lm_head where it has weights of its own, left as they were."""
+    attempts: list[Attempt] = []
+    at_load: str | None = None
+    """Why the weights are stored unquantized and quantized at each load; None where they are stored quantized."""
+    toolchain: str | None = None
+    """The environment apart from the main one that made it."""
     tokenizer_sha256: Sha256
     chat_template_sha256: Sha256 | None
     context_length: int
@@ -137,6 +153,11 @@ class QuantizeRecord(Outcome):
     weight_bytes: int | None = None
     bits_per_weight: float | None = None
     calibration: CalibrationUse | None = None
+    quantized_modules: list[str] = []
+    unquantized_modules: list[str] = []
+    attempts: list[Attempt] = []
+    at_load: str | None = None
+    toolchain: str | None = None
     worker: dict[str, str] = {}
     """How the process was set up: threads, cores, waiting, allocator."""
     wall_s: float

@@ -8,7 +8,8 @@ Each module defines:
 - `Settings`: a frozen pydantic model of the variant's `settings`. A field `calibration: CalibrationSettings` says
   that the method needs calibration text.
 - `check(settings, linears)`: mistakes that can be told from the layer shapes, before any work.
-- `quantize(job)`: read `job.base`, write a checkpoint into `job.out`, return the names of the quantized modules.
+- `TOOLCHAIN`: name of the folder in `pipeline/toolchains/` whose environment the worker runs in; None for the main one.
+- `quantize(job)`: read `job.base`, write a checkpoint into `job.out`, return what was done.
 
 Heavy packages are imported inside `quantize`, so that reading params.yaml stays fast.
 """
@@ -23,6 +24,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.checkpoint import Linear
+from pipeline.records import Attempt
 
 
 class QuantizerSettings(BaseModel):
@@ -44,6 +46,19 @@ class QuantizeJob:
     compute_dtype: str
     """Name of the torch dtype the engine computes in."""
     seed: int
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What `quantize` did, beyond the files it wrote."""
+
+    modules: Sequence[str]
+    """Names of the quantized linear layers, as in the base checkpoint without `.weight`."""
+    attempts: Sequence[Attempt] = ()
+    """Every try, failed ones included, of a method that tries more than once; empty where there was one way only."""
+    at_load: str | None = None
+    """Why the artifact holds unquantized weights that the engine quantizes each time it loads them; None where the
+    quantized weights themselves are stored."""
 
 
 def group_size_problems(group_size: int, linears: Iterable[Linear], supported: Sequence[int]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import checkpoint, progress, store
-from pipeline.quantizers import QuantizeJob
+from pipeline.quantizers import Quantized, QuantizeJob
 
 PACKAGES = ("gptqmodel", "transformers", "torch")
 
@@ -22,8 +22,8 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 
 
-def quantize(job: QuantizeJob, config: Any, backend: Any, dtype: str) -> list[str]:
-    """Quantize `job.base` by a GPTQModel config into `job.out`; returns the names of the quantized modules.
+def quantize(job: QuantizeJob, config: Any, backend: Any, dtype: str) -> Quantized:
+    """Quantize `job.base` by a GPTQModel config into `job.out`; tells which modules it quantized.
 
     `dtype` is what the model computes in meanwhile; the artifact's unquantized tensors are float16 in any case.
     """
@@ -48,7 +48,8 @@ def quantize(job: QuantizeJob, config: Any, backend: Any, dtype: str) -> list[st
     _store_as_float16(job.out)
     _remove_run_details(job.out)
     suffix = ".qweight"
-    return [name.removesuffix(suffix) for name in checkpoint.tensor_shapes(job.out) if name.endswith(suffix)]
+    names = checkpoint.tensor_shapes(job.out)
+    return Quantized([name.removesuffix(suffix) for name in names if name.endswith(suffix)])
 
 
 class _LayerProgress:

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from pipeline.checkpoint import Linear
-from pipeline.quantizers import QuantizeJob, QuantizerSettings
+from pipeline.quantizers import Quantized, QuantizeJob, QuantizerSettings
 
 FORMAT = "bitsandbytes"
 PACKAGES = ("bitsandbytes", "transformers", "torch")
 ENVIRONMENT: Mapping[str, str] = {}
+TOOLCHAIN = None
 
 
 class Settings(QuantizerSettings):
@@ -34,7 +35,7 @@ def check(settings: Settings, linears: Sequence[Linear]) -> list[str]:
     ]
 
 
-def quantize(job: QuantizeJob) -> list[str]:
+def quantize(job: QuantizeJob) -> Quantized:
     import bitsandbytes
     import torch
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
@@ -52,4 +53,5 @@ def quantize(job: QuantizeJob) -> list[str]:
         ),
     )
     model.save_pretrained(job.out)
-    return [name for name, module in model.named_modules() if isinstance(module, bitsandbytes.nn.Linear8bitLt)]
+    modules = [name for name, module in model.named_modules() if isinstance(module, bitsandbytes.nn.Linear8bitLt)]
+    return Quantized(modules)

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from pipeline import store
 from pipeline.checkpoint import Linear
-from pipeline.quantizers import QuantizeJob, QuantizerSettings
+from pipeline.quantizers import Quantized, QuantizeJob, QuantizerSettings
 
 FORMAT = "safetensors"
 PACKAGES: tuple[str, ...] = ()
 ENVIRONMENT: Mapping[str, str] = {}
+TOOLCHAIN = None
 
 
 class Settings(QuantizerSettings):
@@ -22,6 +23,6 @@ def check(settings: Settings, linears: Sequence[Linear]) -> list[str]:
     return []
 
 
-def quantize(job: QuantizeJob) -> list[str]:
+def quantize(job: QuantizeJob) -> Quantized:
     shutil.copytree(job.base, job.out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(store.MANIFEST))
-    return []
+    return Quantized(modules=[])

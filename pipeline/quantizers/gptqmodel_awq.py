@@ -8,6 +8,7 @@ from typing import Literal
 from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.quantizers import (
+    Quantized,
     QuantizeJob,
     QuantizerSettings,
     _gptqmodel,
@@ -17,6 +18,7 @@ from pipeline.quantizers import (
 FORMAT = "awq"
 PACKAGES = _gptqmodel.PACKAGES
 ENVIRONMENT = _gptqmodel.ENVIRONMENT
+TOOLCHAIN = None
 WORKING_DTYPE = "float16"
 """GPTQModel's AWQ packs from 16-bit floats only."""
 
@@ -34,7 +36,7 @@ def check(settings: Settings, linears: Sequence[Linear]) -> list[str]:
     return group_size_problems(settings.group_size, linears, _gptqmodel.GROUP_SIZES)
 
 
-def quantize(job: QuantizeJob) -> list[str]:
+def quantize(job: QuantizeJob) -> Quantized:
     from gptqmodel import BACKEND
     from gptqmodel.quantization.config import FORMAT as GPTQMODEL_FORMAT
     from gptqmodel.quantization.config import AWQConfig

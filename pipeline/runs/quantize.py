@@ -48,7 +48,8 @@ def run(job: Job) -> QuantizeRecord:
     start = time.monotonic()
     quantizer = plugins.load("pipeline.quantizers", job.quantizer)
     settings = quantizer.Settings.model_validate(job.settings)
-    found = quantizer.check(settings, checkpoint.linears(store.BASE))
+    linears = checkpoint.linears(store.BASE)
+    found = quantizer.check(settings, linears)
     if found:
         raise UserError(f"variants.{job.variant}.settings.{problem}" for problem in found)
     tokens = _calibration_tokens(settings)
@@ -57,7 +58,7 @@ def run(job: Job) -> QuantizeRecord:
     out = store.artifact(job.variant)
     if tokens:
         print(f"calibrating on {tokens.use.samples_kept} samples, {tokens.use.tokens} tokens", flush=True)
-    modules = quantizer.quantize(
+    done = quantizer.quantize(
         QuantizeJob(
             base=store.BASE,
             out=out,
@@ -79,7 +80,11 @@ def run(job: Job) -> QuantizeRecord:
         packages=checkpoint.package_versions(quantizer.PACKAGES),
         format=quantizer.FORMAT,
         parameters=base.parameters,
-        quantized_modules=modules,
+        quantized_modules=done.modules,
+        unquantized_modules={linear.name for linear in linears} - set(done.modules),
+        attempts=done.attempts,
+        at_load=done.at_load,
+        toolchain=quantizer.TOOLCHAIN,
         calibration=tokens.use if tokens else None,
     )
     return QuantizeRecord(
@@ -93,6 +98,11 @@ def run(job: Job) -> QuantizeRecord:
         weight_bytes=manifest.weight_bytes,
         bits_per_weight=manifest.bits_per_weight,
         calibration=manifest.calibration,
+        quantized_modules=manifest.quantized_modules,
+        unquantized_modules=manifest.unquantized_modules,
+        attempts=manifest.attempts,
+        at_load=manifest.at_load,
+        toolchain=manifest.toolchain,
         wall_s=time.monotonic() - start,
         peak_process_bytes=process.peak_bytes(),
     )
