@@ -89,7 +89,8 @@ def make(layers: int, hidden: int) -> None:
         for name, tokens in LENGTHS.items()
     }
     text = prompts.FidelityJob(text="text.txt", tokens=256, window_tokens=64)
-    prompts.run(prompts.Job(eval_sets=[], workloads=workloads, fidelity=text))
+    smoke = prompts.SmokeJob(texts=4, tokens=32, prompts=1)
+    prompts.run(prompts.Job(eval_sets=[], workloads=workloads, fidelity=text, smoke=smoke))
 
 
 def measure(device: str, quantizer: str | None) -> dict[str, Any]:
@@ -129,8 +130,9 @@ def measure(device: str, quantizer: str | None) -> dict[str, Any]:
 
 def quantize(variant: str, quantizer: str, device: str) -> str | None:
     """In a worker, so that the memory of quantizing is gone when measuring begins. Returns why it failed."""
-    from pipeline import plugins, store, supervise
+    from pipeline import plugins, records, store, supervise
     from pipeline.runs.quantize import Job
+    from pipeline.smoke_records import SmokeVerdict
 
     store.artifact(variant).mkdir(parents=True)
     needs = plugins.load("pipeline.quantizers", quantizer)
@@ -145,19 +147,25 @@ def quantize(variant: str, quantizer: str, device: str) -> str | None:
     )
     title, log = f"quantize {variant}", store.log("quantize", variant)
     found = supervise.run("quantize", job, title=title, log=log, timeout_s=200, environment=needs.ENVIRONMENT)
-    return found.reason if isinstance(found, supervise.Failure) else None
+    if isinstance(found, supervise.Failure):
+        return found.reason
+    # Random weights have nothing that could collapse.
+    records.save(store.smoke_verdict(variant), SmokeVerdict(reason=None))
+    return None
 
 
 def benchmark(variant: str, device: str) -> Any:
-    from pipeline import levels
+    from pipeline import levels, processes
     from pipeline.runs import benchmark
 
     return benchmark.run(
         benchmark.Job(
             variant=variant,
             engine="transformers",
+            python=processes.PYTHON,
             baseline="fp16",
             baseline_engine="transformers",
+            baseline_python=processes.PYTHON,
             device=device,
             compute_dtype={"cpu": "bfloat16", "cuda": "float16"},
             threads=2,

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline import jsonl, store
+from pipeline.artifact_records import CalibrationUse
 from pipeline.errors import UserError, nearest
-from pipeline.records import CalibrationUse
 from pipeline.tokenizer import Tokenizer
 from pipeline.yaml_files import read_yaml, section_problems
 
@@ -116,6 +116,23 @@ def tokenize(settings: CalibrationSettings, tokenizer: Tokenizer) -> Calibration
         tokens=sum(map(len, kept)),
     )
     return CalibrationTokens(token_ids=kept, use=use)
+
+
+def estimate_tokens(settings: CalibrationSettings, folder: Path) -> int:
+    """About how many tokens `tokenize` will give, without importing transformers.
+
+    The mean over the usable samples, times those asked for; what a chat template adds is left out. By the tokenizer.json
+    in `folder`; where there is none, as many as the settings allow.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        return settings.samples * settings.max_tokens
+    from tokenizers import Tokenizer as RustTokenizer
+
+    tokenizer = RustTokenizer.from_file(str(path))
+    lengths = [len(encoding.ids) for encoding in tokenizer.encode_batch(texts(settings.set))]
+    usable = [min(length, settings.max_tokens) for length in lengths if length >= MIN_TOKENS]
+    return round(settings.samples * sum(usable) / len(usable)) if usable else 0
 
 
 def _render(row: dict[str, Any], tokenizer: Tokenizer) -> list[int]:

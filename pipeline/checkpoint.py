@@ -6,17 +6,28 @@ import contextlib
 import importlib.metadata
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline import records, store
+from pipeline.artifact_records import Attempt, BaseModelInfo, CalibrationUse, FileInfo, Manifest
 from pipeline.errors import UserError
-from pipeline.records import Attempt, BaseModelInfo, CalibrationUse, FileInfo, Manifest
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt")
+WEIGHT_FILES = (".safetensors", ".gguf")
+"""Ends of the names of files that hold weights."""
 CHAT_TEMPLATE_FILE = "chat_template.jinja"
+TAKEN_OVER: Mapping[str, Sequence[str]] = {
+    "tokenizer": (*TOKENIZER_FILES, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    "chat template": (CHAT_TEMPLATE_FILE,),
+    "generation config": ("generation_config.json",),
+}
+"""Files that every artifact takes over from the base byte for byte, by what they are."""
+QUANTIZATION_AT_LOAD = "quantization_at_load.json"
+"""A file beside unquantized weights: the `quantization_config` of transformers by which an engine quantizes them each
+time it loads them. In config.json it would say that they are quantized already."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,7 @@ def write_manifest(
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     paths = {name: folder / name for name in names if name != store.MANIFEST}
     files = {name: FileInfo(bytes=path.stat().st_size, sha256=store.sha256_file(path)) for name, path in paths.items()}
-    weight_bytes = sum(info.bytes for file, info in files.items() if file.endswith(".safetensors"))
+    weight_bytes = sum(info.bytes for file, info in files.items() if file.endswith(WEIGHT_FILES))
     tokenizer = {name: files[name].sha256 for name in TOKENIZER_FILES if name in files}
     template = files.get(CHAT_TEMPLATE_FILE)
     manifest = Manifest(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.commands import eval_set
+from pipeline.commands import eval_set, toolchain
 from pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ USER_ERROR, CRASH = 3, 70
 
 app = typer.Typer(help="Which quantization level of our LLM do we ship?", no_args_is_help=True, add_completion=False)
 app.add_typer(eval_set.app, name="eval-set")
+app.add_typer(toolchain.app, name="toolchain")
 
 
 @app.command()
@@ -28,8 +29,11 @@ def check() -> None:
     """Find everything that is wrong with params.yaml and what it points to, in seconds, before any work."""
     from pipeline import preflight
 
-    settings = preflight.check()
-    later = "" if preflight.checkpoint_folder(settings) else "; layer shapes are checked once the base model is there"
+    checked = preflight.check()
+    settings = checked.settings
+    for note in checked.notes:
+        typer.echo(f"note: {note}")
+    later = "" if preflight.model_in_reach(settings) else "; layer shapes are checked once the base model is there"
     typer.echo(f"params.yaml is good: {len(settings.variants)} variants, {len(settings.eval_sets)} eval sets{later}")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline import store
+from pipeline.artifact_records import Manifest
 from pipeline.errors import UserError
 from pipeline.quality_records import FidelityText
-from pipeline.records import Manifest
 from pipeline.tokenizer import Tokenizer
 
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline import plugins, store
+from pipeline import plugins, smoke_settings, store
 from pipeline.errors import UserError, nearest
 from pipeline.judge_settings import JudgeSettings
 from pipeline.metrics import catalogue
+from pipeline.smoke_settings import SmokeSettings
 from pipeline.yaml_files import read_yaml, section_problems
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -124,6 +125,8 @@ class Serving(Section):
     objective: Objective
     memory_gib: float = Field(gt=0)
     """Memory for "what fits"."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """Devices that each layer is split among; checked against the layers and group sizes, not measured."""
     price_per_hour: float | None = Field(default=None, ge=0)
     """What the machine costs."""
     currency: str = "USD"
@@ -188,6 +191,7 @@ class Params(Section):
     baseline: str
     variants: dict[str, Variant] = Field(min_length=1)
     quantize: Quantize = Quantize()
+    smoke: SmokeSettings
     benchmark: Benchmark
     serving: Serving
     evaluate: Evaluate
@@ -224,6 +228,7 @@ def _problems(raw: dict[str, Any]) -> Iterator[str]:
     yield from _plugin_problems(raw)
     yield from _reference_problems(raw)
     yield from _fidelity_problems(_mapping(raw, "fidelity"))
+    yield from smoke_settings.problems(_mapping(raw, "smoke"), _mapping(raw, "fidelity").get("tokens"))
 
 
 def _mapping(raw: Any, *keys: str) -> Mapping[str, Any]:

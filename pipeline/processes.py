@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import tempfile
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
 WORKER_ENVIRONMENT: Mapping[str, str] = {
     "HF_HUB_OFFLINE": "1",
@@ -17,6 +22,31 @@ WORKER_ENVIRONMENT: Mapping[str, str] = {
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 }
 """Workers read local files only, tell no one about it, and number and fill GPUs alike."""
+
+PYTHON = Path(sys.executable)
+"""The interpreter of the environment that this process runs in."""
+PACKAGE = Path(__file__).parent
+
+
+def environment(python: Path, own: Mapping[str, str]) -> dict[str, str]:
+    """All variables of a worker process under this interpreter, `own` among them.
+
+    The interpreter of another environment than this process's finds this package, and nothing else that lies beside
+    it, is installed here or stands in the working directory.
+    """
+    found = {**os.environ, **WORKER_ENVIRONMENT, **own}
+    if python != PYTHON:
+        found.pop("PYTHONHOME", None)
+        found |= {"PYTHONPATH": _package_alone(PACKAGE).name, "PYTHONSAFEPATH": "1"}
+    return found
+
+
+@cache
+def _package_alone(package: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder with nothing but a link to this package, which may lie among other packages; gone with this process."""
+    folder = tempfile.TemporaryDirectory(prefix="quantgate-package-")
+    Path(folder.name, package.name).symlink_to(package)
+    return folder
 
 
 def ending(code: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -66,102 +66,6 @@ class Outcome(Record):
         if (self.status is Status.OK) != (self.reason is None):
             raise ValueError("status ok has no reason; any other status has one")
         return self
-
-
-# --- artifacts -------------------------------------------------------------------------------------------------
-
-
-class BaseModelInfo(Record):
-    name: str
-    source: str
-    revision: str
-    licence: str
-    provenance: str
-    """Open words on where the weights come from, e.g. that they were de-quantized."""
-
-
-class FileInfo(Record):
-    bytes: int
-    sha256: Sha256
-
-
-class CalibrationUse(Record):
-    set_name: str
-    set_version: str
-    sha256: Sha256
-    """Hash over the token ids the quantizer was given."""
-    samples_total: int
-    samples_kept: int
-    samples_dropped: int
-    tokens: int
-
-
-class Attempt(Record):
-    """One try of a quantizer that may need more than one."""
-
-    settings: dict[str, Any]
-    """What this try changed."""
-    failure: str | None
-    """Why it did not do; None for the one that did."""
-
-
-class Manifest(Record):
-    """Written last into an artifact: its presence means that the artifact is complete.
-
-    Holds nothing that differs between two runs on the same inputs (no time, no host).
-    """
-
-    schema_version: Literal[3] = 3
-    name: str
-    base: BaseModelInfo
-    quantizer: str | None
-    """None for the base checkpoint itself."""
-    settings: dict[str, Any]
-    packages: dict[str, str]
-    format: str
-    """What an engine must be able to load: `safetensors`, `bitsandbytes`, `gptq`, `awq`."""
-    files: dict[str, FileInfo]
-    artifact_sha256: Sha256
-    """Hash over the table of file names and file hashes."""
-    weight_bytes: int
-    """Bytes of the weight files on disk."""
-    parameters: int
-    """Number of weights of the base model, tied weights counted once."""
-    bits_per_weight: float
-    """8 × weight_bytes / parameters."""
-    quantized_modules: list[str]
-    unquantized_modules: list[str]
-    """Linear layers inside the decoder's blocks, and the lm_head where it has weights of its own, left as they were."""
-    attempts: list[Attempt] = []
-    at_load: str | None = None
-    """Why the weights are stored unquantized and quantized at each load; None where they are stored quantized."""
-    toolchain: str | None = None
-    """The environment apart from the main one that made it."""
-    tokenizer_sha256: Sha256
-    chat_template_sha256: Sha256 | None
-    context_length: int
-    calibration: CalibrationUse | None = None
-
-
-class QuantizeRecord(Outcome):
-    stage: Literal["quantize"] = "quantize"
-    quantizer: str
-    base: BaseModelInfo | None = None
-    tokenizer_sha256: Sha256 | None = None
-    chat_template_sha256: Sha256 | None = None
-    artifact_sha256: Sha256 | None = None
-    weight_bytes: int | None = None
-    bits_per_weight: float | None = None
-    calibration: CalibrationUse | None = None
-    quantized_modules: list[str] = []
-    unquantized_modules: list[str] = []
-    attempts: list[Attempt] = []
-    at_load: str | None = None
-    toolchain: str | None = None
-    worker: dict[str, str] = {}
-    """How the process was set up: threads, cores, waiting, allocator."""
-    wall_s: float
-    peak_process_bytes: Reading
 
 
 # --- environment -----------------------------------------------------------------------------------------------

@@ -7,11 +7,10 @@ are JSON, so that what crosses is what the models below say and nothing else.
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Pipe
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -73,6 +72,18 @@ class MeasureCache(Message):
 
 class CacheMeasured(Message):
     cache: KvCache
+
+
+class ReadLogits(Message):
+    """Write, for each token, the logits of the next one to `path` as a NumPy file: [tokens, vocabulary], float32."""
+
+    kind: Literal["logits"] = "logits"
+    token_ids: list[int]
+    path: str
+
+
+class LogitsWritten(Message):
+    pass
 
 
 class MeasureLimits(Message):
@@ -137,14 +148,14 @@ Reply = TypeVar("Reply", bound=Message)
 class Resident:
     """One worker process. It is in the process group of its starter, so it ends with it."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], python: Path = processes.PYTHON) -> None:
         self._connection, theirs = Pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.runs.measure", str(theirs.fileno())],
+                [str(python), "-m", "pipeline.runs.measure", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **processes.WORKER_ENVIRONMENT, **environment},
+                env=processes.environment(python, environment),
             )
         finally:
             theirs.close()

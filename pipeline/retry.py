@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pipeline import checkpoint, records, store
+from pipeline import records, soundness, store
+from pipeline.artifact_records import QuantizeRecord
 from pipeline.errors import UserError, nearest
 from pipeline.params import Params
 from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import Alternation, SpeedRecord
-from pipeline.records import Outcome, QuantizeRecord, Status
+from pipeline.records import Outcome, Status
+from pipeline.smoke_records import Reference, SmokeRecord
 
 
 def failed_stages(settings: Params, variants: Sequence[str]) -> list[str]:
@@ -31,12 +33,19 @@ def failed_stages(settings: Params, variants: Sequence[str]) -> list[str]:
     if unknown:
         allowed = list(settings.variants)
         raise UserError(f"no variant {name!r} in params.yaml; {nearest(name, allowed)}" for name in unknown)
-    return [stage for name in variants or settings.variants for stage in _failed(name, settings)]
+    found = [stage for name in variants or settings.variants for stage in _failed(name, settings)]
+    return [*(["reference"] if _is_base_unread() else []), *found]
 
 
 def _failed(variant: str, settings: Params) -> list[str]:
     if _is_failed(store.quantize_record(variant), QuantizeRecord):
         return [f"quantize@{variant}"]
+    smoke = _status(store.smoke_record(variant), SmokeRecord)
+    if smoke is Status.INVALID:
+        # Looking at the same artifact again would find the same.
+        return [f"quantize@{variant}", f"smoke@{variant}"]
+    if smoke is Status.FAILED:
+        return [f"smoke@{variant}"]
     found = []
     if _is_poorly_measured(store.speed_record(variant), settings.baseline):
         found.append(f"benchmark@{variant}")
@@ -48,8 +57,18 @@ def _failed(variant: str, settings: Params) -> list[str]:
     return found
 
 
+def _is_base_unread() -> bool:
+    path = store.REFERENCE_RECORD
+    return path.exists() and records.load(path, Reference).reason is not None
+
+
 def _is_failed(path: Path, kind: type[Outcome]) -> bool:
-    return path.exists() and records.load(path, kind).status is not Status.OK
+    return _status(path, kind) is not Status.OK
+
+
+def _status(path: Path, kind: type[Outcome]) -> Status:
+    """What never ran has not failed."""
+    return records.load(path, kind).status if path.exists() else Status.OK
 
 
 def _is_poorly_measured(path: Path, baseline: str) -> bool:
@@ -61,7 +80,7 @@ def _is_poorly_measured(path: Path, baseline: str) -> bool:
     if not path.exists():
         return False
     record = records.load(path, SpeedRecord)
-    alone = record.alternation is Alternation.ALONE and checkpoint.is_complete(store.artifact(baseline))
+    alone = record.alternation is Alternation.ALONE and soundness.why_not(baseline) is None
     return record.status is not Status.OK or record.stop is None or alone
 
 

@@ -25,10 +25,16 @@ BASE = ARTIFACTS / "base"
 PROMPTS = ARTIFACTS / "prompts"
 WORKLOAD_PROMPTS = PROMPTS / "workloads.json"
 FIDELITY_PROMPT = PROMPTS / "fidelity.json"
+SMOKE_TEXTS = PROMPTS / "smoke.json"
+REFERENCE = ARTIFACTS / "reference"
+REFERENCE_RECORD = REFERENCE / "reference.json"
+REFERENCE_LOGITS = REFERENCE / "logits.npy"
 VARIANTS = ARTIFACTS / "variants"
+SMOKE_VERDICTS = ARTIFACTS / "smoke"
 ENVIRONMENT = REPORTS / "environment.json"
 SOURCE = REPORTS / "source.json"
 QUANTIZE_RECORDS = REPORTS / "quantize"
+SMOKE_RECORDS = REPORTS / "smoke"
 SPEED_RECORDS = REPORTS / "speed"
 QUALITY_RECORDS = REPORTS / "quality"
 FIDELITY_RECORDS = REPORTS / "fidelity"
@@ -46,6 +52,14 @@ def artifact(variant: str) -> Path:
 
 def quantize_record(variant: str) -> Path:
     return QUANTIZE_RECORDS / f"{variant}.json"
+
+
+def smoke_record(variant: str) -> Path:
+    return SMOKE_RECORDS / f"{variant}.json"
+
+
+def smoke_verdict(variant: str) -> Path:
+    return SMOKE_VERDICTS / f"{variant}.json"
 
 
 def speed_record(variant: str) -> Path:

@@ -47,8 +47,9 @@ def run(
     timeout_s: float,
     environment: Mapping[str, str],
     cores: placement.Cores = None,
+    python: Path = processes.PYTHON,
 ) -> dict[str, Any] | Failure:
-    """Run `pipeline.runs.<name>` on `job` in a fresh process, on these CPU cores only.
+    """Run `pipeline.runs.<name>` on `job` in a fresh process under this interpreter, on these CPU cores only.
 
     Returns the record it made as JSON, or why there is none: an exception, a signal, or the timeout.
 
@@ -60,9 +61,8 @@ def run(
     with tempfile.TemporaryDirectory(prefix="quantgate-job-") as folder:
         job_path, result_path = Path(folder, "job.json"), Path(folder, "result.json")
         store.write_text(job_path, job.model_dump_json())
-        command = [sys.executable, "-m", "pipeline.worker", name, str(job_path), str(result_path)]
-        variables = {**os.environ, **processes.WORKER_ENVIRONMENT, **environment}
-        ending = _supervise(command, title, log, timeout_s, variables, cores)
+        command = [str(python), "-m", "pipeline.worker", name, str(job_path), str(result_path)]
+        ending = _supervise(command, title, log, timeout_s, processes.environment(python, environment), cores)
         wall_s = time.monotonic() - start
         result: dict[str, Any] = store.read_json(result_path) if result_path.exists() else {"failed": ending}
     if "user_error" in result:

@@ -16,9 +16,7 @@ Message = dict[str, str]
 
 class Tokenizer:
     def __init__(self, folder: Path) -> None:
-        from transformers import AutoTokenizer
-
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self._tokenizer: Any = _load(folder)
 
     @property
     def has_chat_template(self) -> bool:
@@ -72,3 +70,13 @@ class Tokenizer:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
+
+
+def _load(folder: Path) -> Any:
+    import transformers
+
+    if int(transformers.__version__.partition(".")[0]) >= 5:
+        return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    # A worker in a toolchain's environment. transformers 4 knows neither the class that 5 writes into
+    # tokenizer_config.json nor its list of extra special tokens; what both stand for is in tokenizer.json too.
+    return transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, extra_special_tokens={})

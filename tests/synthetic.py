@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline import store
+from pipeline import smoke_records, store
+from pipeline.artifact_records import BaseModelInfo, QuantizeRecord
 from pipeline.metrics import intervals
 from pipeline.metrics.evidence import ScoredSet, Serving, VariantEvidence
 from pipeline.metrics.sweep import Objective
@@ -25,7 +26,8 @@ from pipeline.readings import (
     Stop,
     WorkloadReadings,
 )
-from pipeline.records import BaseModelInfo, EngineInfo, Environment, QuantizeRecord, Status, known, missing
+from pipeline.records import EngineInfo, Environment, Status, known, missing
+from pipeline.smoke_records import SmokeRecord
 
 MIB = 2**20
 HEADLINE = "instruction"
@@ -225,6 +227,19 @@ class Build:
         }
         return FidelityRecord(**(fields | changes))
 
+    def smoke(self, variant: str, **changes: Any) -> SmokeRecord:
+        """Passed; 50 texts told nothing apart."""
+        fields: dict[str, Any] = {
+            "variant": variant,
+            "status": Status.OK,
+            "artifact_sha256": store.sha256_text(variant),
+            "base_artifact_sha256": store.sha256_text("base"),
+            "texts_sha256": store.sha256_text("texts"),
+            "engine": self.engine(),
+            "checks": [smoke_records.passed("load", "loads in a fresh process")],
+        }
+        return SmokeRecord(**(fields | changes))
+
     def quantize(self, variant: str, weight_bytes: int = 257 * MIB, **changes: Any) -> QuantizeRecord:
         fields: dict[str, Any] = {
             "variant": variant,
@@ -257,6 +272,7 @@ class Build:
         return VariantEvidence(
             variant=variant,
             quantize=self.quantize(variant, weight_bytes),
+            smoke=self.smoke(variant),
             speed=speed,
             quality=(self.scored(variant, self.items(scores)),),
             fidelity=self.fidelity(variant),
@@ -268,6 +284,14 @@ class Build:
             baseline=baseline,
         )
 
+    def collapsed(self, variant: str) -> VariantEvidence:
+        """Made, and stopped by the smoke gate, so that nothing was measured."""
+        reason = "collapsed: KLD 9.8 (at most 3), top-1 agreement 0.1 % (at least 20 %)"
+        check = smoke_records.failed("distributions", reason)
+        smoke = self.smoke(variant, status=Status.INVALID, reason=reason, checks=[check])
+        lost = self.failed(variant)
+        return replace(lost, quantize=self.quantize(variant), smoke=smoke)
+
     def failed(self, variant: str, reason: str = "out of memory") -> VariantEvidence:
         """Quantizing failed, and what came after had nothing to work on."""
         lost: dict[str, Any] = {"variant": variant, "status": Status.FAILED}
@@ -277,6 +301,7 @@ class Build:
             quantize=QuantizeRecord(
                 **lost, reason=reason, quantizer="fp16", wall_s=3.0, peak_process_bytes=missing("the process died")
             ),
+            smoke=SmokeRecord(**lost, reason=after),
             speed=SpeedRecord(**lost, reason=after),
             quality=(ScoredSet(QualityRecord(**lost, reason=after, eval_set=EVAL_SET), (), 1),),
             fidelity=FidelityRecord(**lost, reason=after),

@@ -87,6 +87,7 @@ PARAMS: dict[str, Any] = {
     "eval_sets": {"colours": {"weight": 1.0}},
     "judge": None,
     "fidelity": {"text": "fidelity/general.txt", "tokens": 2816, "window_tokens": 128},
+    "smoke": {"texts": 50, "tokens": 32, "prompts": 5, "kld_max": 5.0, "top1_min": 0.05},
     "gates": {"size": {"metric": "weight_bytes", "at_most": 1.0, "relative": True}},
     "decision": {"workload": "short", "prefer": ["weight_bytes"]},
 }

@@ -4,6 +4,7 @@ Each module defines:
 
 - `FORMATS`: the artifact formats it loads.
 - `PACKAGES`: distributions whose versions decide the result; recorded with every reading.
+- `TOOLCHAIN`: None, or the environment apart from the main one that its workers run in; as of a quantizer.
 - `load(artifact, options) -> Session`: a model ready to answer, on the device asked for. Whatever its kernels do once
   at first use is done: what the session tells of itself is the same before and after answering.
 
@@ -61,6 +62,12 @@ class Session(Protocol):
 
     def misplaced(self) -> list[str]:
         """Names of parameters that are not on the device asked for; none in a valid run."""
+
+    def broken_weights(self) -> dict[str, str] | None:
+        """Name → what a tensor holds that no healthy weight does: `NaN or infinity`, or `nothing but zeros`.
+
+        None where the engine cannot look at its weights.
+        """
 
     def answer(self, prompts: Sequence[Sequence[int]], output_tokens: int) -> RequestReading:
         """Answer the prompts together, each greedily with exactly `output_tokens` tokens; `prefill_s` stays None.

@@ -8,84 +8,22 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline import checkpoint
-from pipeline.engines import Completion, EngineOptions, Question
+from pipeline import checkpoint, store
+from pipeline.engines import Completion, EngineOptions, Question, _transformers_weights
+from pipeline.engines import _transformers_kernels as kernels
 from pipeline.engines._transformers_decoding import Decoder
 from pipeline.probes import device as device_probe
 from pipeline.readings import KvCache, RequestReading
 from pipeline.records import EngineInfo
 
-FORMATS = frozenset({"safetensors", "bitsandbytes", "gptq", "awq"})
-PACKAGES = ("torch", "transformers", "accelerate", "bitsandbytes", "gptqmodel", "optimum")
-
-
-@dataclass(frozen=True)
-class Fallback:
-    """How a kernel class does without its format's own arithmetic, and whether a layer of that class does."""
-
-    words: str
-    applies: Callable[[Any], bool] = lambda layer: True
-
-
-def _turned_to_training(layer: Any) -> bool:
-    """The first forward pass of the int4pack classes settles it: `linear_mode` is then `inference` or `train`."""
-    return bool(layer.linear_mode == "train")
-
-
-def _no_integer_product(layer: Any) -> bool:
-    """Whether bitsandbytes found no CPU kernel to register: it wants AVX-512 (and torch 2.6) for `torch._int_mm`."""
-    import torch
-
-    return not torch._C._dispatch_has_kernel_for_dispatch_key("bitsandbytes::int8_linear_matmul", "CPU")
-
-
-DEQUANTIZES = "turns the whole matrix back to floats at each pass, then multiplies in floats"
-INT8_AGAIN = "holds the 4-bit weights as int8, rounded anew with one scale per output"
-FALLBACKS: Mapping[str, Mapping[str, Fallback]] = {
-    "cpu": {
-        # gptqmodel 7.6.0, nn_modules/qlinear: torch.py `_forward_eager`, torch_awq.py `forward`
-        "TorchLinear": Fallback(DEQUANTIZES),
-        "AwqTorchLinear": Fallback(DEQUANTIZES),
-        # torch_aten_kernel.py, torch_fused.py and both with _awq: `_weight_int4pack_mm_for_cpu` on the packed weights,
-        # but de-quantized where the first pass was made in training mode, with gradients, or in a torch without that
-        # operation
-        "TorchAtenLinear": Fallback(DEQUANTIZES, _turned_to_training),
-        "TorchAtenAwqLinear": Fallback(DEQUANTIZES, _turned_to_training),
-        "TorchFusedLinear": Fallback(DEQUANTIZES, _turned_to_training),
-        "TorchFusedAwqLinear": Fallback(DEQUANTIZES, _turned_to_training),
-        # torch_int8.py, torch_int8_awq.py: `_requantize_to_int8`, then `_weight_int8pack_mm`
-        "TorchInt8Linear": Fallback(INT8_AGAIN),
-        "TorchInt8AwqLinear": Fallback(INT8_AGAIN),
-        # bitsandbytes 0.50.2, backends/cpu/ops.py and backends/default/ops.py: `int8_linear_matmul`
-        "Linear8bitLt": Fallback("turns int8 to float32 at each pass, then multiplies in floats", _no_integer_product),
-        # nn/modules.py `Linear4bit.forward` packs the weights for a fused kernel where the CPU has AVX512_BF16;
-        # elsewhere backends/default/ops.py `gemm_4bit`
-        "Linear4bit": Fallback(DEQUANTIZES, lambda layer: not layer.support_avx512bf16_for_cpu),
-    },
-    "cuda": {
-        # gptqmodel 7.6.0, nn_modules/qlinear: torch.py and torch_awq.py as above; tritonv2.py and
-        # triton_utils/dequant.py `quant_matmul`. Marlin, Machete, Swordfish, ExLlama, BitBLAS and the AWQ GEMM and GEMV
-        # classes decode on packed weights; AwqGEMMLinear de-quantizes beyond 1024 rows, in long prefills.
-        "TorchLinear": Fallback(DEQUANTIZES),
-        "AwqTorchLinear": Fallback(DEQUANTIZES),
-        "TritonV2Linear": Fallback(DEQUANTIZES),
-        # w4a_floatx.py, w4a_nvfp4.py `post_init`
-        "W4AFP8Linear": Fallback("holds the 4-bit weights as FP8, and rounds activations to it"),
-        "W4ANVFP4Linear": Fallback("holds the 4-bit weights as NVFP4, and rounds activations to it"),
-        # bitsandbytes 0.50.2, backends/cuda/ops.py: `_int8_linear_matmul_impl`, cuBLASLt wants multiples of 4
-        "Linear8bitLt": Fallback(
-            "turns int8 to float32 at each pass, then multiplies in floats", lambda layer: layer.in_features % 4 != 0
-        ),
-        # the same, `gemm_4bit`; with whole blocks it is fused for few rows, as in decoding
-        "Linear4bit": Fallback(DEQUANTIZES, lambda layer: layer.in_features % layer.weight.quant_state.blocksize != 0),
-    },
-}
-"""Device → kernel class → what it does instead of multiplying in its own format. Classes not named here do that."""
+FORMATS = frozenset({"safetensors", "bitsandbytes", "gptq", "awq", "torchao"})
+PACKAGES = ("torch", "transformers", "accelerate", "bitsandbytes", "gptqmodel", "optimum", "torchao")
+TOOLCHAIN = None
 
 
 def load(artifact: Path, options: EngineOptions) -> TransformersSession:
@@ -105,6 +43,7 @@ def load(artifact: Path, options: EngineOptions) -> TransformersSession:
         device_map=options.device,
         local_files_only=True,
         use_safetensors=True,
+        **_quantization_at_load(artifact),
     )
     model.eval()
     session = TransformersSession(model, options)
@@ -113,6 +52,14 @@ def load(artifact: Path, options: EngineOptions) -> TransformersSession:
         # decoding reads nor the fallbacks are known. A pass over parts on two devices would fail before they are named.
         session.prefill([[0]])
     return session
+
+
+def _quantization_at_load(artifact: Path) -> dict[str, Any]:
+    """What quantizes the artifact's unquantized weights while they are loaded; nothing where they are as they run."""
+    from transformers.quantizers import AutoQuantizationConfig
+
+    path = artifact / checkpoint.QUANTIZATION_AT_LOAD
+    return {"quantization_config": AutoQuantizationConfig.from_dict(store.read_json(path))} if path.exists() else {}
 
 
 class TransformersSession:
@@ -140,21 +87,24 @@ class TransformersSession:
             device_name=torch.cuda.get_device_name() if on_cuda else "CPU",
             compute_dtype=self._options.compute_dtype,
             threads=None if on_cuda else torch.get_num_threads(),
-            kernels=dict(sorted(Counter(type(layer).__name__ for layer in layers).items())),
-            fallback_kernels=fallback_kernels(layers, self._options.device),
+            kernels=dict(sorted(Counter(map(kernels.name, layers)).items())),
+            fallback_kernels=kernels.fallbacks(layers, self._options.device),
             attention=str(self._model.config._attn_implementation),
         )
 
     def weight_bytes(self) -> int:
-        return _bytes(self._model.modules())
+        return kernels.weight_bytes(self._model.modules())
 
     def decode_weight_bytes(self) -> int:
         embedding = set(self._model.get_input_embeddings().modules())
-        return _bytes(module for module in self._model.modules() if module not in embedding)
+        return kernels.weight_bytes(module for module in self._model.modules() if module not in embedding)
 
     def misplaced(self) -> list[str]:
         named = [*self._model.named_parameters(), *self._model.named_buffers()]
         return [name for name, tensor in named if tensor.device.type != self._options.device]
+
+    def broken_weights(self) -> dict[str, str]:
+        return _transformers_weights.broken(self._model)
 
     def answer(self, prompts: Sequence[Sequence[int]], output_tokens: int) -> RequestReading:
         import torch
@@ -246,23 +196,6 @@ class TransformersSession:
         for name, module in self._model.named_modules():
             if ".layers." in name and hasattr(module, "in_features"):
                 yield module
-
-
-def fallback_kernels(layers: Sequence[Any], device: str) -> dict[str, str]:
-    """Classes of these layers that do without their format's arithmetic on the device → what they do instead."""
-    found = {}
-    for layer in layers:
-        name = type(layer).__name__
-        fallback = FALLBACKS[device].get(name)
-        if fallback is not None and fallback.applies(layer):
-            found[name] = fallback.words
-    return dict(sorted(found.items()))
-
-
-def _bytes(modules: Iterator[Any]) -> int:
-    """Bytes of the modules' own parameters and buffers, memory that two of them share counted once."""
-    tensors = [t for module in modules for t in (*module.parameters(recurse=False), *module.buffers(recurse=False))]
-    return sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors if tensor.nbytes}.values())
 
 
 def _cache_shape(config: Any) -> dict[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pipeline.artifact_records import QuantizeRecord
 from pipeline.metrics import capacity, intervals, latency, noise_floor, paired_tests, roofline, sweep, validity
 from pipeline.metrics.fidelity import Fidelity, summarize
 from pipeline.metrics.noise_floor import NoiseFloor
@@ -13,7 +14,8 @@ from pipeline.metrics.paired_tests import Comparison, PairedSet, WorstCategory
 from pipeline.metrics.pairing import Speedup
 from pipeline.quality_records import FidelityRecord, ItemResult, QualityRecord
 from pipeline.readings import Alternation, DeviceLimits, PairReading, SpeedRecord, WorkloadReadings
-from pipeline.records import Interval, Outcome, QuantizeRecord, Reading, Status, known, missing
+from pipeline.records import Interval, Outcome, Reading, Status, known, missing
+from pipeline.smoke_records import SmokeRecord
 
 Compare = Callable[[Sequence[PairReading], int], Speedup | str]
 """One of the ratios of `pipeline.metrics.pairing`."""
@@ -47,6 +49,7 @@ class ScoredSet:
 class VariantEvidence:
     variant: str
     quantize: QuantizeRecord
+    smoke: SmokeRecord
     speed: SpeedRecord
     quality: tuple[ScoredSet, ...]
     fidelity: FidelityRecord
@@ -81,6 +84,7 @@ class VariantEvidence:
     def outcomes(self) -> Iterator[tuple[str, Outcome]]:
         """The record of each stage in the order in which they run."""
         yield "quantize", self.quantize
+        yield "smoke", self.smoke
         yield "benchmark", self.speed
         for scored in self.quality:
             yield f"evaluate {scored.name}", scored.record
@@ -301,7 +305,7 @@ class VariantEvidence:
         record = self.fidelity
         if record.status is not Status.OK:
             return f"fidelity {record.status.value}: {record.reason}"
-        return None if record.blocks else "the baseline has no artifact to compare with"
+        return None if record.blocks else "the baseline has no sound artifact to compare with"
 
 
 def _overall(scored: ScoredSet) -> Interval:

@@ -137,6 +137,34 @@ def gpu_free_bytes() -> Reading:
         return missing(f"NVML: {error}")
 
 
+def compute_capability() -> Reading:
+    """CUDA compute capability of the first visible GPU, e.g. 8.9, by NVML."""
+    import pynvml
+
+    try:
+        with nvml.opened():
+            handle = nvml.first_visible()
+            if handle is None:
+                return missing(f"{NO_GPU} that CUDA_VISIBLE_DEVICES leaves in sight")
+            major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+            return known(major + minor / 10)
+    except pynvml.NVMLError as error:
+        return missing(f"NVML: {error}")
+
+
+def driver_cuda_version() -> Reading:
+    """The newest CUDA version that the driver runs, e.g. 12.8, by NVML."""
+    import pynvml
+
+    try:
+        with nvml.opened():
+            # 12080 is 12.8: nvml.h, NVML_CUDA_DRIVER_VERSION_MAJOR and _MINOR.
+            number = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+            return known(number // 1000 + number % 1000 // 10 / 10)
+    except pynvml.NVMLError as error:
+        return missing(f"NVML: {error}")
+
+
 def gpus() -> tuple[list[Gpu], str | None]:
     """NVIDIA GPUs by NVML, or none and the reason."""
     import pynvml

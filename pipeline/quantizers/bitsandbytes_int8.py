@@ -5,34 +5,33 @@ Needs no calibration. The weights are stored in INT8, so the artifact is what is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pydantic import Field
 
-from pipeline.checkpoint import Linear
-from pipeline.quantizers import Quantized, QuantizeJob, QuantizerSettings
+from pipeline.model_shape import ModelShape
+from pipeline.quantizers import Kernel, Quantized, QuantizeJob, QuantizerSettings, _skipping
 
 FORMAT = "bitsandbytes"
 PACKAGES = ("bitsandbytes", "transformers", "torch")
 ENVIRONMENT: Mapping[str, str] = {}
 TOOLCHAIN = None
+KERNELS = {"cpu": Kernel("int8_linear_matmul"), "cuda": Kernel("LLM.int8()", capability=7.5, sole=True)}
+"""huggingface.co/docs/bitsandbytes/v0.50.0/installation, "NVIDIA CUDA"."""
 
 
 class Settings(QuantizerSettings):
     outlier_threshold: float = Field(default=6.0, ge=0)
     """Activation columns with a larger magnitude are computed in 16 bits; 0 computes all in INT8."""
     skip_modules: list[str] = Field(default=["lm_head"])
-    """Modules left unquantized, by the end of their name."""
+    """Modules left unquantized: full names, or last parts of names such as `down_proj`."""
+
+    def kernel(self, device: str) -> Kernel:
+        return KERNELS[device]
 
 
-def check(settings: Settings, linears: Sequence[Linear]) -> list[str]:
-    leaves = {layer.name.rsplit(".", 1)[-1] for layer in linears} | {"lm_head"}
-    names = {layer.name for layer in linears} | leaves
-    return [
-        f"skip_modules: no module {name!r}; this model has {', '.join(sorted(leaves))}"
-        for name in settings.skip_modules
-        if name not in names
-    ]
+def check(settings: Settings, model: ModelShape) -> list[str]:
+    return _skipping.problems(settings.skip_modules, model)
 
 
 def quantize(job: QuantizeJob) -> Quantized:
@@ -49,7 +48,7 @@ def quantize(job: QuantizeJob) -> Quantized:
         quantization_config=BitsAndBytesConfig(
             load_in_8bit=True,
             llm_int8_threshold=settings.outlier_threshold,
-            llm_int8_skip_modules=list(settings.skip_modules),
+            llm_int8_skip_modules=_skipping.full_names(job),
         ),
     )
     model.save_pretrained(job.out)

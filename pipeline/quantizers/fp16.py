@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pipeline import store
-from pipeline.checkpoint import Linear
+from pipeline.model_shape import ModelShape
 from pipeline.quantizers import Quantized, QuantizeJob, QuantizerSettings
 
 FORMAT = "safetensors"
@@ -16,10 +16,11 @@ TOOLCHAIN = None
 
 
 class Settings(QuantizerSettings):
-    pass
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+        return {}
 
 
-def check(settings: Settings, linears: Sequence[Linear]) -> list[str]:
+def check(settings: Settings, model: ModelShape) -> list[str]:
     return []
 
 

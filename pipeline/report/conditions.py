@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pipeline import store
+from pipeline.artifact_records import BaseModelInfo
 from pipeline.metrics import display
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.params import Params
 from pipeline.readings import Side
-from pipeline.records import BaseModelInfo, EngineInfo, Environment, Status
+from pipeline.records import EngineInfo, Environment, Status
 from pipeline.report.breakdown import pairing
 from pipeline.report.breakdown.words import counted
 from pipeline.report.conflicts import engines
@@ -70,6 +71,7 @@ def params_sha256(params: Params) -> dict[str, str]:
         "decision.workload": params.decision.workload,
         "evaluate.batch_size": params.evaluate.batch_size,
         "fidelity": _fidelity(params),
+        "smoke": params.smoke.model_dump(mode="json", exclude={"timeout_s"}),
     }
     parts |= {f"benchmark.{name}": part for name, part in _benchmark(params).items()}
     parts |= {f"variants.{name}": variant.model_dump(mode="json") for name, variant in params.variants.items()}

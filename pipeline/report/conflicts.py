@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline import store
+from pipeline.artifact_records import QuantizeRecord
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import SpeedRecord
-from pipeline.records import EngineInfo, QuantizeRecord, Status
+from pipeline.records import EngineInfo, Status
+from pipeline.smoke_records import SmokeRecord
 
 
 def between(variants: Sequence[VariantEvidence], baseline: str) -> Iterator[str]:
@@ -51,8 +53,9 @@ def engines(evidence: VariantEvidence) -> Iterator[tuple[str, EngineInfo]]:
 
 def _artifact_records(
     evidence: VariantEvidence,
-) -> Iterator[tuple[str, QuantizeRecord | SpeedRecord | QualityRecord | FidelityRecord]]:
+) -> Iterator[tuple[str, QuantizeRecord | SmokeRecord | SpeedRecord | QualityRecord | FidelityRecord]]:
     yield "quantize", evidence.quantize
+    yield "smoke", evidence.smoke
     yield "benchmark", evidence.speed
     for scored in evidence.quality:
         yield f"evaluate {scored.name}", scored.record

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipeline import quality_records, records, store
+from pipeline.artifact_records import QuantizeRecord
 from pipeline.errors import UserError
 from pipeline.metrics.evidence import ScoredSet, Serving, VariantEvidence
 from pipeline.metrics.sweep import Objective
 from pipeline.params import Params
 from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import SpeedRecord
-from pipeline.records import Environment, QuantizeRecord, Status
+from pipeline.records import Environment, Status
 from pipeline.report import conflicts
+from pipeline.smoke_records import SmokeRecord
 
 Result = TypeVar("Result")
 
@@ -67,17 +69,19 @@ def _tried(read: Callable[[], Result], problems: list[str]) -> Result | None:
 def _read_variant(name: str, params: Params) -> VariantEvidence:
     problems: list[str] = []
     quantize = _tried(partial(records.load, store.quantize_record(name), QuantizeRecord), problems)
+    smoke = _tried(partial(records.load, store.smoke_record(name), SmokeRecord), problems)
     speed = _tried(partial(records.load, store.speed_record(name), SpeedRecord), problems)
     scored = [
         _tried(partial(_read_scored, name, eval_set, settings.weight), problems)
         for eval_set, settings in params.eval_sets.items()
     ]
     fidelity = _tried(partial(records.load, store.fidelity_record(name), FidelityRecord), problems)
-    if problems or quantize is None or speed is None or fidelity is None:
+    if problems or quantize is None or smoke is None or speed is None or fidelity is None:
         raise UserError(problems)
     return VariantEvidence(
         variant=name,
         quantize=quantize,
+        smoke=smoke,
         speed=speed,
         quality=tuple(part for part in scored if part is not None),
         fidelity=fidelity,
@@ -119,12 +123,19 @@ def _read_scored(variant: str, eval_set: str, weight: float) -> ScoredSet:
 
 def _strays(params: Params) -> Iterator[str]:
     expected = {store.quantize_record(name) for name in params.variants}
+    expected |= {store.smoke_record(name) for name in params.variants}
     expected |= {store.speed_record(name) for name in params.variants}
     expected |= {store.fidelity_record(name) for name in params.variants}
     for name in params.variants:
         for eval_set in params.eval_sets:
             expected |= {store.quality_record(name, eval_set), store.quality_items(name, eval_set)}
-    folders = (store.QUANTIZE_RECORDS, store.SPEED_RECORDS, store.QUALITY_RECORDS, store.FIDELITY_RECORDS)
+    folders = (
+        store.QUANTIZE_RECORDS,
+        store.SMOKE_RECORDS,
+        store.SPEED_RECORDS,
+        store.QUALITY_RECORDS,
+        store.FIDELITY_RECORDS,
+    )
     found = (path for folder in folders for path in _record_files(folder))
     yield from sorted(path.as_posix() for path in found if path not in expected)
 

@@ -16,6 +16,7 @@ from pipeline.report.breakdown import (
     memory,
     pairing,
     quality,
+    quantization,
     roofline,
     speed,
 )
@@ -42,6 +43,7 @@ def render(analysis: Analysis) -> str:
         ("Fidelity", _fidelity(analysis)),
         ("Concurrency", _concurrency(analysis)),
         ("Memory", _memory(analysis)),
+        ("Quantization", _quantization(analysis)),
     ]
     left_out = []
     for title, lines in optional:
@@ -210,6 +212,17 @@ def _memory(analysis: Analysis) -> list[str]:
         f"{_escaped(notes)}",
         "",
     ]
+
+
+def _quantization(analysis: Analysis) -> list[str]:
+    variants = analysis.gathered.variants
+    figures = quantization.lines(variants)
+    header = ["Variant", *(line.label for line in figures)]
+    body = [
+        [evidence.variant, *(str(line.cells[place]) for line in figures)] for place, evidence in enumerate(variants)
+    ]
+    notes = [f"- **{variant}** {_escaped(words)}." for variant, words in quantization.notes(variants)]
+    return ["## Quantization", *_grid(header, body), "", *notes, ""]
 
 
 def _categories(analysis: Analysis) -> list[str]:

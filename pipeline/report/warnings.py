@@ -22,6 +22,7 @@ def of(params: Params, gathered: Gathered) -> list[str]:
     return [
         *_dequantized(params, gathered),
         *_cpu(gathered),
+        *_other_engines(gathered),
         *_invalid(gathered),
         *_biased(gathered),
         *_imprecise(params, gathered),
@@ -42,6 +43,21 @@ def _cpu(gathered: Gathered) -> Iterator[str]:
         yield (
             "Measured on a CPU: quality carries over to a GPU, speed and memory do not, and a kernel that is slow "
             "here may be the fastest there."
+        )
+
+
+def _other_engines(gathered: Gathered) -> Iterator[str]:
+    """Variants that were not measured against the baseline on one engine, by what they ran on instead."""
+    across: dict[tuple[str, str], list[str]] = {}
+    for evidence in gathered.variants:
+        ours, theirs = evidence.speed.engine, evidence.speed.baseline_engine
+        if ours and theirs and ours.name != theirs.name:
+            across.setdefault((ours.name, theirs.name), []).append(evidence.variant)
+    for (engine, other), variants in across.items():
+        yield (
+            f"Measured on {engine}, and their baseline on {other}: {', '.join(variants)}. Their speed-ups, memory and "
+            f"distributions compare the engines as well as the weights; an unquantized variant on {engine} tells the "
+            "two apart."
         )
 
 

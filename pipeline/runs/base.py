@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from pipeline import checkpoint, plugins, store
+from pipeline.artifact_records import BaseModelInfo, Manifest
 from pipeline.errors import UserError
-from pipeline.records import BaseModelInfo, Manifest
 
 PACKAGES = ("transformers", "torch", "gguf")
 

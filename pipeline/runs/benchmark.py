@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from random import Random
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import checkpoint, progress, records, store
+from pipeline import checkpoint, progress, records, soundness, store
 from pipeline.alternation import Findings, ProcessPair, Setting
+from pipeline.artifact_records import Manifest
 from pipeline.engines import misplaced_reason
 from pipeline.levels import Level, Sweep, plan
 from pipeline.metrics import pairing
@@ -22,7 +24,7 @@ from pipeline.readings import (
     Stop,
     WorkloadReadings,
 )
-from pipeline.records import Manifest, Status, WorkloadPrompts
+from pipeline.records import Status, WorkloadPrompts
 from pipeline.residents import Load, Resident
 
 SPARE_PAIRS = 3
@@ -39,8 +41,11 @@ class Job(BaseModel):
 
     variant: str
     engine: str
+    python: Path
+    """The interpreter that has the engine's packages."""
     baseline: str
     baseline_engine: str
+    baseline_python: Path
     device: str
     compute_dtype: dict[str, str]
     threads: int
@@ -71,8 +76,8 @@ class Benchmark:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._manifest = checkpoint.read_manifest(store.artifact(job.variant))
-        base = store.artifact(job.baseline)
-        self._baseline = checkpoint.read_manifest(base) if checkpoint.is_complete(base) else None
+        self._without_baseline = soundness.why_not(job.baseline)
+        self._baseline = None if self._without_baseline else checkpoint.read_manifest(store.artifact(job.baseline))
         prompts = records.load(store.WORKLOAD_PROMPTS, WorkloadPrompts).workloads
         self._levels = plan(prompts, job.workload, job.sweep)
         self._headline = next(level for level in self._levels if level.deciding)
@@ -123,7 +128,7 @@ class Benchmark:
 
     def _first_choice(self) -> tuple[Alternation, str | None]:
         if self._baseline is None:
-            return Alternation.ALONE, f"the baseline {self._job.baseline} has no artifact"
+            return Alternation.ALONE, f"the baseline {self._job.baseline}: {self._without_baseline}"
         if self._job.alternation != "auto":
             wanted = Alternation(self._job.alternation)
             return wanted, None if wanted is Alternation.RESIDENT else "params.yaml asks for it"
@@ -173,6 +178,7 @@ class Benchmark:
         names = {Side.VARIANT: (job.variant, job.engine)}
         if self._alternation is not Alternation.ALONE:
             names[Side.BASELINE] = (job.baseline, job.baseline_engine)
+        pythons = {Side.VARIANT: job.python, Side.BASELINE: job.baseline_python}
         environment = placement.environment(job.waiting, job.allocator)
         words = placement.words(job.threads, job.cores, job.waiting, job.allocator)
         loads = {
@@ -191,7 +197,7 @@ class Benchmark:
         }
         return Setting(
             loads=loads,
-            start=lambda side: Resident(environment),
+            start=lambda side: Resident(environment, pythons[side]),
             load_timeout_s=job.load_timeout_s,
             request_timeout_s=job.request_timeout_s,
             workload_timeout_s=job.workload_timeout_s,

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import checkpoint, plugins, progress, records, store
-from pipeline.engines import EngineOptions, Session, misplaced_reason
+from pipeline import checkpoint, progress, records, store
+from pipeline.artifact_records import Manifest
+from pipeline.engines import EngineOptions
 from pipeline.errors import brief
+from pipeline.fidelity_models import Misplaced, Model, Wanted, Window, model
 from pipeline.metrics import divergence
 from pipeline.probes import device, hardware
 from pipeline.quality_records import Block, FidelityRecord, FidelityText
-from pipeline.records import EngineInfo, Manifest, Status
+from pipeline.records import Status
 
 ROOM = 1.5
 """Loaded weights and their workspace, as a multiple of the weight files."""
 HOST_SHARE = 0.25
 """Of the machine's free memory, for the baseline's logits while the variant is loaded in its place."""
-
-Window = list[int]
 
 
 class Job(BaseModel):
@@ -30,18 +30,23 @@ class Job(BaseModel):
 
     variant: str
     engine: str
+    python: Path
+    """The interpreter that has the engine's packages."""
     baseline: str
     baseline_engine: str
+    baseline_python: Path
     device: str
     compute_dtype: dict[str, str]
     threads: int
+    timeout_s: float
+    """For one window of a model in a process of its own."""
 
 
 def run(job: Job) -> FidelityRecord:
     """Read the text with both models, and compare them at every token but each window's first.
 
     Both stay loaded where they fit in memory together, else one is loaded at a time. The baseline itself is loaded
-    twice: what comes out is what the engine alone adds.
+    twice: what comes out is what the engine alone adds. A model whose engine has a toolchain reads in a process there.
 
     Raises:
         ValueError: the two models' logits cannot be compared; see `divergence.compare`.
@@ -61,56 +66,24 @@ def run(job: Job) -> FidelityRecord:
         return FidelityRecord(status=Status.FAILED, reason=reason, **common)
     on = device.resolve(job.device)
     options = EngineOptions(on, job.compute_dtype[on], job.threads)
-    variant, baseline = Model(job.variant, job.engine, options), Model(job.baseline, job.baseline_engine, options)
+    variant, baseline = (
+        model(Wanted(*side, options, job.compute_dtype, job.timeout_s))
+        for side in ((job.variant, job.engine, job.python), (job.baseline, job.baseline_engine, job.baseline_python))
+    )
     try:
         found = _compare(baseline, variant, text.windows, _fit(on, ours, theirs))
     except Misplaced as error:
         return FidelityRecord(status=Status.INVALID, reason=str(error), engine=variant.engine, **common)
     except NoRoom as error:
         return FidelityRecord(status=Status.FAILED, reason=str(error), **common)
+    finally:
+        variant.unload()
+        baseline.unload()
     return FidelityRecord(status=Status.OK, engine=variant.engine, **found.fields(), **common)
-
-
-class Misplaced(Exception):
-    """A model has parameters on another device than asked for."""
 
 
 class NoRoom(Exception):
     """Not even one model at a time can read a window."""
-
-
-class Model:
-    """One side of the comparison: loaded when it reads first, and again after it was unloaded."""
-
-    def __init__(self, name: str, engine: str, options: EngineOptions) -> None:
-        self._name = name
-        self._engine = engine
-        self._options = options
-        self._session: Session | None = None
-        self.engine: EngineInfo | None = None
-        """As it was when last loaded."""
-
-    def read(self, window: Window) -> divergence.Logits:
-        """After each token, the logits of the next: [tokens, vocabulary]. Raises Misplaced."""
-        if self._session is None:
-            self._session = self._load()
-        logits: divergence.Logits = self._session.next_token_logits(window)
-        return logits
-
-    def unload(self) -> None:
-        self._session = None
-        gc.collect()
-        device.release_memory()
-
-    def _load(self) -> Session:
-        session: Session = plugins.load("pipeline.engines", self._engine).load(
-            store.artifact(self._name), self._options
-        )
-        self.engine = session.info()
-        misplaced = session.misplaced()
-        if misplaced:
-            raise Misplaced(f"{self._name}: {misplaced_reason(misplaced, self._options.device)}")
-        return session
 
 
 class Comparison:

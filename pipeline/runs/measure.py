@@ -29,16 +29,18 @@ from pipeline.residents import (
     LimitsMeasured,
     Load,
     Loaded,
+    LogitsWritten,
     MeasureCache,
     MeasureLimits,
     Mistake,
+    ReadLogits,
     Refused,
     Turn,
     TurnTaken,
 )
 
 MESSAGES: TypeAdapter[Any] = TypeAdapter(
-    Annotated[Load | Turn | MeasureCache | MeasureLimits | Finish, Field(discriminator="kind")]
+    Annotated[Load | Turn | MeasureCache | ReadLogits | MeasureLimits | Finish, Field(discriminator="kind")]
 )
 
 
@@ -95,6 +97,12 @@ class Worker:
 
     def cache(self, message: MeasureCache) -> CacheMeasured:
         return CacheMeasured(cache=self._session.kv_cache(message.prompt))
+
+    def logits(self, message: ReadLogits) -> LogitsWritten:
+        import numpy
+
+        numpy.save(message.path, self._session.next_token_logits(message.token_ids), allow_pickle=False)
+        return LogitsWritten()
 
     def limits(self, message: MeasureLimits) -> LimitsMeasured:
         return LimitsMeasured(limits=limits.measure(self._device, self._dtype))

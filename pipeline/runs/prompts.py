@@ -1,4 +1,4 @@
-"""Tokenize everything that the variants read, once: eval items, speed workloads and the fidelity text."""
+"""Tokenize everything that the variants read, once: eval items, speed workloads, fidelity text and smoke texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import checkpoint, eval_sets, fidelity_text, records, store
+from pipeline import checkpoint, eval_sets, fidelity_text, records, smoke_texts, store
 from pipeline.errors import UserError
+from pipeline.quality_records import ItemPrompt
 from pipeline.records import WorkloadPrompt, WorkloadPrompts
 from pipeline.tokenizer import Tokenizer
 
@@ -30,16 +31,25 @@ class FidelityJob(BaseModel):
     window_tokens: int
 
 
+class SmokeJob(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    texts: int
+    tokens: int
+    prompts: int
+
+
 class Job(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     eval_sets: list[str]
     workloads: dict[str, WorkloadJob]
     fidelity: FidelityJob
+    smoke: SmokeJob
 
 
 def run(job: Job) -> WorkloadPrompts:
-    """Write one prompts file per eval set, one for the workloads and one for the fidelity text.
+    """Write one prompts file per eval set, and one each for the workloads, the fidelity text and the smoke gate.
 
     Raises:
         UserError: with every faulty item, every prompt over the context, every text too short.
@@ -47,10 +57,12 @@ def run(job: Job) -> WorkloadPrompts:
     manifest = checkpoint.read_manifest(store.BASE)
     tokenizer = Tokenizer(store.BASE)
     problems: list[str] = []
+    asked: list[ItemPrompt] = []
     for name in job.eval_sets:
         try:
             items = eval_sets.tokenize(name, tokenizer, manifest.context_length)
             records.save_items(store.eval_set_prompts(name), items)
+            asked += items
         except UserError as error:
             problems.extend(error.problems)
     workloads = []
@@ -66,6 +78,9 @@ def run(job: Job) -> WorkloadPrompts:
         problems.extend(error.problems)
     if problems:
         raise UserError(problems)
+    smoke = job.smoke
+    texts = smoke_texts.make(job.fidelity.text, smoke.texts, smoke.tokens, smoke.prompts, asked, tokenizer, manifest)
+    records.save(store.SMOKE_TEXTS, texts)
     prompts = WorkloadPrompts(tokenizer_sha256=manifest.tokenizer_sha256, workloads=workloads)
     records.save(store.WORKLOAD_PROMPTS, prompts)
     return prompts

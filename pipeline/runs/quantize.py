@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import shutil
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import calibration, checkpoint, plugins, store
+from pipeline import calibration, checkpoint, model_shape, plugins, store
+from pipeline.artifact_records import QuantizeRecord
 from pipeline.errors import UserError
 from pipeline.probes import device, process
 from pipeline.quantizers import QuantizeJob
-from pipeline.records import QuantizeRecord, Status
+from pipeline.records import Status
 from pipeline.tokenizer import Tokenizer
-
-TOKENIZER_AND_GENERATION = (
-    *checkpoint.TOKENIZER_FILES,
-    checkpoint.CHAT_TEMPLATE_FILE,
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "generation_config.json",
-)
 
 
 class Job(BaseModel):
@@ -48,8 +41,8 @@ def run(job: Job) -> QuantizeRecord:
     start = time.monotonic()
     quantizer = plugins.load("pipeline.quantizers", job.quantizer)
     settings = quantizer.Settings.model_validate(job.settings)
-    linears = checkpoint.linears(store.BASE)
-    found = quantizer.check(settings, linears)
+    model = model_shape.read(store.BASE)
+    found = quantizer.check(settings, model)
     if found:
         raise UserError(f"variants.{job.variant}.settings.{problem}" for problem in found)
     tokens = _calibration_tokens(settings)
@@ -81,7 +74,7 @@ def run(job: Job) -> QuantizeRecord:
         format=quantizer.FORMAT,
         parameters=base.parameters,
         quantized_modules=done.modules,
-        unquantized_modules={linear.name for linear in linears} - set(done.modules),
+        unquantized_modules={linear.name for linear in model.all_linears} - set(done.modules),
         attempts=done.attempts,
         at_load=done.at_load,
         toolchain=quantizer.TOOLCHAIN,
@@ -105,6 +98,7 @@ def run(job: Job) -> QuantizeRecord:
         toolchain=manifest.toolchain,
         wall_s=time.monotonic() - start,
         peak_process_bytes=process.peak_bytes(),
+        peak_gpu_bytes=device.allocator_reserved_peak_bytes(on),
     )
 
 
@@ -118,7 +112,7 @@ def _copy_tokenizer(base: Path, out: Path) -> None:
 
     Libraries rewrite these files on saving, and a changed template or end token would be measured as lost quality.
     """
-    for name in TOKENIZER_AND_GENERATION:
+    for name in chain(*checkpoint.TAKEN_OVER.values()):
         if (base / name).is_file():
             shutil.copyfile(base / name, out / name)
         elif (out / name).exists():

@@ -26,7 +26,7 @@ def main() -> None:
     if isinstance(result, supervise.Failure):
         raise UserError(f"the base model could not be made: {result.reason}")
     # Told now, a group size that does not fit costs half a minute, not the time of the quantizers before it.
-    found = [*preflight.layer_problems(settings), *preflight.disk_problems(settings)]
+    found = preflight.after_base_problems(settings)
     if found:
         raise UserError(found)
 

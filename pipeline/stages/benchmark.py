@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pipeline import checkpoint, params, records, store, supervise
+from pipeline import params, records, soundness, store, supervise
 from pipeline.levels import Sweep
 from pipeline.readings import SpeedRecord
 from pipeline.records import Status
 from pipeline.runs.benchmark import Job
 from pipeline.stages import _main
+from pipeline.toolchains import environments
 
 TIME_SHARE = 0.8
 """Of the stage's time limit, after which no more is begun: what was measured is worth more than what is missing."""
@@ -15,18 +16,22 @@ TIME_SHARE = 0.8
 
 def main(variant: str) -> None:
     settings = params.load()
-    record = _measure(variant, settings) if checkpoint.is_complete(store.artifact(variant)) else _without(variant)
+    refused = soundness.why_not(variant)
+    record = _failed(variant, refused) if refused else _measure(variant, settings)
     records.save(store.speed_record(variant), record)
     print(f"benchmark {variant}: {record.status}" + (f", {record.reason}" if record.reason else ""), flush=True)
 
 
 def _measure(variant: str, settings: params.Params) -> SpeedRecord:
     pairing, runtime = settings.benchmark.pairing, settings.runtime
+    engine, baseline_engine = (settings.variants[name].engine for name in (variant, settings.baseline))
     job = Job(
         variant=variant,
-        engine=settings.variants[variant].engine,
+        engine=engine,
+        python=environments.python_for("pipeline.engines", engine),
         baseline=settings.baseline,
-        baseline_engine=settings.variants[settings.baseline].engine,
+        baseline_engine=baseline_engine,
+        baseline_python=environments.python_for("pipeline.engines", baseline_engine),
         device=runtime.device,
         compute_dtype=runtime.compute_dtype.model_dump(),
         threads=runtime.threads,
@@ -48,12 +53,12 @@ def _measure(variant: str, settings: params.Params) -> SpeedRecord:
         environment={},
     )
     if isinstance(result, supervise.Failure):
-        return SpeedRecord(variant=variant, status=Status.FAILED, reason=result.reason)
+        return _failed(variant, result.reason)
     return SpeedRecord.model_validate(result)
 
 
-def _without(variant: str) -> SpeedRecord:
-    return SpeedRecord(variant=variant, status=Status.FAILED, reason=store.NO_ARTIFACT)
+def _failed(variant: str, reason: str) -> SpeedRecord:
+    return SpeedRecord(variant=variant, status=Status.FAILED, reason=reason)
 
 
 if __name__ == "__main__":

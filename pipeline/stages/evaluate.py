@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pipeline import checkpoint, eval_sets, params, records, store, supervise
+from pipeline import eval_sets, params, records, soundness, store, supervise
 from pipeline.probes import placement
 from pipeline.quality_records import QualityRecord
 from pipeline.records import Status
 from pipeline.runs.evaluate import Job
 from pipeline.stages import _main
+from pipeline.toolchains import environments
 
 
 def main(variant: str, eval_set: str) -> None:
     settings = params.load()
-    if checkpoint.is_complete(store.artifact(variant)):
-        record = _evaluate(variant, eval_set, settings)
-    else:
-        record = _failed(variant, eval_set, store.NO_ARTIFACT)
+    refused = soundness.why_not(variant)
+    record = _failed(variant, eval_set, refused) if refused else _evaluate(variant, eval_set, settings)
     if record.status is not Status.OK:
         records.save_items(store.quality_items(variant, eval_set), [])
     records.save(store.quality_record(variant, eval_set), record)
@@ -47,6 +46,7 @@ def _evaluate(variant: str, eval_set: str, settings: params.Params) -> QualityRe
         timeout_s=settings.evaluate.timeout_s,
         environment=placement.environment(settings.runtime.waiting, settings.runtime.allocator),
         cores=settings.runtime.cores,
+        python=environments.python_for("pipeline.engines", job.engine),
     )
     if isinstance(result, supervise.Failure):
         return _failed(variant, eval_set, result.reason)

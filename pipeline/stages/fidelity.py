@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pipeline import checkpoint, params, records, store, supervise
+from pipeline import checkpoint, params, records, soundness, store, supervise
 from pipeline.probes import placement
 from pipeline.quality_records import FidelityRecord
 from pipeline.records import Status
 from pipeline.runs.fidelity import Job
 from pipeline.stages import _main
+from pipeline.toolchains import environments
 
 
 def main(variant: str) -> None:
@@ -19,20 +20,24 @@ def main(variant: str) -> None:
 
 def _compare(variant: str, settings: params.Params) -> FidelityRecord:
     runtime, baseline = settings.runtime, settings.baseline
-    if not checkpoint.is_complete(store.artifact(variant)):
-        return _failed(variant, store.NO_ARTIFACT)
-    if not checkpoint.is_complete(store.artifact(baseline)):
+    if refused := soundness.why_not(variant):
+        return _failed(variant, refused)
+    if soundness.why_not(baseline):
         # As in the benchmark, a variant is not to blame for its baseline: its record is ok, and compares nothing.
         artifact_sha256 = checkpoint.read_manifest(store.artifact(variant)).artifact_sha256
         return FidelityRecord(variant=variant, status=Status.OK, artifact_sha256=artifact_sha256)
+    engine, baseline_engine = settings.variants[variant].engine, settings.variants[baseline].engine
     job = Job(
         variant=variant,
-        engine=settings.variants[variant].engine,
+        engine=engine,
+        python=environments.python_for("pipeline.engines", engine),
         baseline=baseline,
-        baseline_engine=settings.variants[baseline].engine,
+        baseline_engine=baseline_engine,
+        baseline_python=environments.python_for("pipeline.engines", baseline_engine),
         device=runtime.device,
         compute_dtype=runtime.compute_dtype.model_dump(),
         threads=runtime.threads,
+        timeout_s=settings.fidelity.timeout_s,
     )
     result = supervise.run(
         "fidelity",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline import params, store, supervise
 from pipeline.errors import UserError
-from pipeline.runs.prompts import FidelityJob, Job, WorkloadJob
+from pipeline.runs.prompts import FidelityJob, Job, SmokeJob, WorkloadJob
 from pipeline.stages import _main
 
 
@@ -17,6 +17,7 @@ def main() -> None:
             eval_sets=list(settings.eval_sets),
             workloads={name: WorkloadJob(**workload.model_dump()) for name, workload in workloads},
             fidelity=FidelityJob(**settings.fidelity.model_dump(exclude={"timeout_s"})),
+            smoke=SmokeJob(**settings.smoke.model_dump(include={"texts", "tokens", "prompts"})),
         ),
         title="prompts",
         log=store.log("prompts", "all"),

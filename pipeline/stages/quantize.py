@@ -5,15 +5,18 @@ from __future__ import annotations
 import shutil
 
 from pipeline import params, plugins, records, store, supervise
+from pipeline.artifact_records import QuantizeRecord
 from pipeline.probes import placement
-from pipeline.records import QuantizeRecord, Status, missing
+from pipeline.records import Status, missing
 from pipeline.runs.quantize import Job
 from pipeline.stages import _main
+from pipeline.toolchains import environments
 
 
 def main(variant: str) -> None:
     settings = params.load()
     wanted, runtime = settings.variants[variant], settings.runtime
+    python = environments.python_for("pipeline.quantizers", wanted.quantizer)
     out = store.artifact(variant)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -37,6 +40,7 @@ def main(variant: str) -> None:
             **plugins.load("pipeline.quantizers", wanted.quantizer).ENVIRONMENT,
         },
         cores=runtime.cores,
+        python=python,
     )
     if isinstance(result, supervise.Failure):
         # An artifact without manifest is not complete; an empty folder says so to people too.

@@ -24,13 +24,30 @@ BROKEN_QUANTIZER = '''
 
 from pathlib import Path
 
-from pipeline.quantizers.fp16 import ENVIRONMENT, FORMAT, PACKAGES, Settings, check
+from pipeline.quantizers.fp16 import ENVIRONMENT, FORMAT, PACKAGES, TOOLCHAIN, Settings, check
 from pipeline.quantizers.fp16 import quantize as copy
 
 def quantize(job):
     if not Path("mended").exists():
         raise RuntimeError("the planned failure")
     return copy(job)
+'''
+
+COLLAPSING_QUANTIZER = '''
+"""Saves the last norm upside down, and does not notice."""
+
+from pipeline.quantizers.fp16 import ENVIRONMENT, FORMAT, PACKAGES, TOOLCHAIN, Settings, check
+from pipeline.quantizers.fp16 import quantize as copy
+
+def quantize(job):
+    from safetensors.torch import load_file, save_file
+
+    done = copy(job)
+    path = job.out / "model.safetensors"
+    tensors = load_file(path)
+    tensors["model.norm.weight"].neg_()
+    save_file(tensors, path, {"format": "pt"})
+    return done
 '''
 
 
@@ -48,7 +65,7 @@ def rows(project: Project) -> dict[str, dict[str, str]]:
 
 
 def stages_of(*variants: str) -> set[str]:
-    per_variant = ("quantize@{}", "benchmark@{}", "evaluate@{}-colours", "fidelity@{}")
+    per_variant = ("quantize@{}", "smoke@{}", "benchmark@{}", "evaluate@{}-colours", "fidelity@{}")
     return {name.format(variant) for variant in variants for name in per_variant} | {"report"}
 
 
@@ -200,12 +217,45 @@ def test_a_failing_variant_is_a_row_and_the_others_go_on(project: Project) -> No
     assert project.repro() == set(), "DVC takes the failed variant for done"
 
 
+def test_every_variant_was_loaded_from_disk_and_found_sound(project: Project) -> None:
+    for variant in ("fp16", "int8", "int4-gptq", "int4-awq"):
+        record = project.report(f"smoke/{variant}.json")
+        assert record["status"] == "ok", record["reason"]
+        assert record["artifact_sha256"] == project.report(f"quantize/{variant}.json")["artifact_sha256"]
+    [compared] = [check for check in project.report("smoke/fp16.json")["checks"] if check["name"] == "distributions"]
+    assert compared["readings"]["kld_mean"]["value"] == 0
+    assert compared["readings"]["top1_agreement"]["value"] == 1
+
+
+def test_a_bound_that_changes_no_verdict_measures_nothing_anew(project: Project) -> None:
+    params = project.params()
+    params["smoke"]["kld_max"] = 4.9
+    project.write_params(params)
+    assert project.repro() == {*(f"smoke@{variant}" for variant in params["variants"]), "report"}
+
+
 def test_retry_runs_what_failed_again(project: Project) -> None:
     Path(project.folder, "mended").touch()
     again = projects.ran(project.run("quantgate", "retry").stdout)
     assert again == stages_of("broken")
     assert rows(project)["broken"]["status"] == "ok"
     assert "nothing failed" in project.run("quantgate", "retry").stdout
+
+
+def test_a_collapsed_variant_is_a_row_that_was_not_measured(project: Project) -> None:
+    (project.folder / "pipeline" / "quantizers" / "collapsing.py").write_text(COLLAPSING_QUANTIZER)
+    params = project.params()
+    without = copy.deepcopy(params)
+    params["variants"]["collapsing"] = {"quantizer": "collapsing", "engine": "transformers"}
+    project.write_params(params)
+    assert project.repro() == stages_of("collapsing")
+    row = rows(project)["collapsing"]
+    assert row["status"] == "invalid"
+    assert row["reason"].startswith("smoke: collapsed: KLD ")
+    assert row["quality"] == row["decode_tokens_per_s"] == ""
+    assert project.report("speed/collapsing.json")["reason"].startswith("not run: the smoke gate stopped it: collapsed")
+    project.write_params(without)
+    project.repro()
 
 
 def test_answers_are_refused_when_params_changed_since_the_run(project: Project) -> None:

@@ -87,6 +87,7 @@ RAW_PARAMS: dict[str, Any] = {
     "eval_sets": {EVAL_SET: {"weight": 1.0}},
     "judge": None,
     "fidelity": {"text": "fidelity/general.txt", "tokens": 8448, "window_tokens": 512},
+    "smoke": {"texts": 50, "tokens": 32, "prompts": 5, "kld_max": 5.0, "top1_min": 0.05},
     "gates": {
         "quality-drop": {"metric": "quality_delta", "at_least": -0.08},
         "memory": {"metric": "weight_bytes", "at_most": 1.0, "relative": True},
@@ -121,6 +122,7 @@ class Project:
         records.save(store.ENVIRONMENT, self.build.environment)
         for evidence in variants:
             records.save(store.quantize_record(evidence.variant), evidence.quantize)
+            records.save(store.smoke_record(evidence.variant), evidence.smoke)
             records.save(store.speed_record(evidence.variant), evidence.speed)
             records.save(store.fidelity_record(evidence.variant), evidence.fidelity)
             for scored in evidence.quality:

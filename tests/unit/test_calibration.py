@@ -183,3 +183,24 @@ def test_a_card_with_the_name_of_another_folder_is_told(workspace: Path) -> None
 def test_an_empty_id_of_a_sample_is_told(workspace: Path) -> None:
     calibration_set(workspace, [document(1) | {"id": " "}])
     assert calibration.set_problems("plain")
+
+
+@pytest.mark.parametrize(("samples", "max_tokens"), [(4, 512), (2, 512), (4, 100)])
+def test_the_estimate_of_tokens_is_near_what_the_quantizer_gets(
+    workspace: Path, tiny_checkpoint: Path, tokenizer: Tokenizer, samples: int, max_tokens: int
+) -> None:
+    """Of texts alike; short ones do not count, long ones are cut."""
+    calibration_set(workspace, [short(0), *(document(number) for number in range(4)), short(1)])
+    wanted = settings(samples, max_tokens=max_tokens)
+    estimate = calibration.estimate_tokens(wanted, tiny_checkpoint)
+    assert estimate == pytest.approx(calibration.tokenize(wanted, tokenizer).use.tokens, rel=0.02)
+
+
+def test_without_a_tokenizer_as_many_tokens_as_the_settings_allow(workspace: Path) -> None:
+    calibration_set(workspace, [document(0)])
+    assert calibration.estimate_tokens(settings(3, max_tokens=100), workspace) == 300
+
+
+def test_a_set_without_usable_texts_has_no_tokens(workspace: Path, tiny_checkpoint: Path) -> None:
+    calibration_set(workspace, [short(0)])
+    assert calibration.estimate_tokens(settings(1), tiny_checkpoint) == 0

@@ -10,9 +10,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from pipeline import checkpoint, store
+from pipeline.artifact_records import BaseModelInfo, Manifest
 from pipeline.checkpoint import Linear
 from pipeline.errors import UserError
-from pipeline.records import BaseModelInfo, Manifest
 
 BASE = BaseModelInfo(name="tiny", source="local:x", revision="r", licence="Apache-2.0", provenance="random")
 
@@ -209,6 +209,13 @@ def test_weight_bytes_are_those_of_the_safetensors_files_and_bits_follow(tmp_pat
     manifest = write_manifest(folder, parameters=150)
     assert manifest.weight_bytes == size
     assert manifest.bits_per_weight == pytest.approx(8 * size / 150)
+
+
+def test_weights_in_a_gguf_file_count_too(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.gguf").write_bytes(b" " * 300)
+    assert write_manifest(folder, parameters=150).weight_bytes == 300
 
 
 def test_tokenizer_and_template_are_hashed_apart_from_the_rest(tmp_path: Path) -> None:

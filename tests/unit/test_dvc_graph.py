@@ -20,10 +20,13 @@ WORK = {
     "base": ["pipeline/runs/base.py", *(f"pipeline/sources/{name}.py" for name in plugins.names("pipeline.sources"))],
     "prompts": ["pipeline/runs/prompts.py", *SCORERS],
     "quantize": ["pipeline/runs/quantize.py"],
+    "reference": ["pipeline/runs/reference.py", *SCORERS],
+    "smoke": ["pipeline/runs/smoke.py", *SCORERS],
     "benchmark": ["pipeline/runs/benchmark.py", "pipeline/runs/measure.py"],
     # aggregate.py is loaded by its path, as Hugging Face evaluate wants it.
     "evaluate": ["pipeline/runs/evaluate.py", "pipeline/metrics/aggregate.py", *SCORERS],
-    "fidelity": ["pipeline/runs/fidelity.py"],
+    # A model whose engine has a toolchain is read by a process of its own.
+    "fidelity": ["pipeline/runs/fidelity.py", "pipeline/runs/measure.py"],
     "report": ["pipeline/stages/report.py"],
 }
 """What runs in each stage's worker process, before imports are followed. The supervising side (stages/<name>.py,
@@ -88,7 +91,8 @@ def declared(stage: str) -> set[str]:
 
 
 def plugin_files(stage: str) -> list[str]:
-    packages = {"quantize": "quantizers", "benchmark": "engines", "evaluate": "engines", "fidelity": "engines"}
+    measuring = ("reference", "smoke", "benchmark", "evaluate", "fidelity")
+    packages = {"quantize": "quantizers", **dict.fromkeys(measuring, "engines")}
     if stage not in packages:
         return []
     package = packages[stage]
@@ -106,7 +110,7 @@ def test_every_stage_that_works_is_covered() -> None:
     assert {name for name in STAGES if STAGES[name].get("always_changed")} == always
 
 
-@pytest.mark.parametrize("stage", ["base", "prompts", "quantize", "benchmark", "evaluate", "fidelity", "report"])
+@pytest.mark.parametrize("stage", WORK)
 def test_tracked_params_stand_in_params_yaml(stage: str) -> None:
     raw = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     for tracked in body(stage).get("params", []):

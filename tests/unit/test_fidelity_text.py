@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pipeline import fidelity_text, store
+from pipeline.artifact_records import BaseModelInfo, FileInfo, Manifest
 from pipeline.errors import UserError
 from pipeline.quality_records import FidelityText
-from pipeline.records import BaseModelInfo, FileInfo, Manifest
 
 
 class Letters:

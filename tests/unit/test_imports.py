@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 import pipeline
+from pipeline import plugins, toolchains
 
 PACKAGE = Path(pipeline.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -25,6 +27,8 @@ HEAVY = (
     "nltk",
     "sacrebleu",
 )
+TOOLCHAIN_MODULES = {name: toolchains.load(name).description.modules for name in toolchains.names()}
+"""What is in a toolchain only."""
 IMPORTS_HEAVY = {"pipeline.metrics.aggregate", "pipeline.scorers.chrf_metric", "pipeline.scorers.rouge_l_metric"}
 """The metric files that `evaluate.load` reads: they are never imported as modules."""
 
@@ -53,15 +57,36 @@ def is_in(name: str, package: str) -> bool:
 def test_importing_everything_imports_nothing_heavy() -> None:
     modules = [name for name in map(module_name, FILES) if name not in IMPORTS_HEAVY]
     assert len(modules) > 40
+    heavy = [*HEAVY, *chain.from_iterable(TOOLCHAIN_MODULES.values())]
     code = (
         "import importlib, sys\n"
         f"for name in {modules!r}:\n"
         "    importlib.import_module(name)\n"
-        f"    for heavy in {HEAVY!r}:\n"
+        f"    for heavy in {heavy!r}:\n"
         "        assert heavy not in sys.modules, f'{name} imports {heavy}'\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
+
+
+def runs_in(path: Path, toolchain: str) -> bool:
+    """Whether a file is a quantizer or engine of this toolchain, or a helper beside them that they alone import."""
+    folder, name = path.parent.name, path.stem
+    if path.parent not in (PACKAGE / "quantizers", PACKAGE / "engines"):
+        return False
+    if name in plugins.names(f"pipeline.{folder}"):
+        pin = plugins.load(f"pipeline.{folder}", name).TOOLCHAIN
+        return pin is not None and pin.partition("@")[0] == toolchain
+    users = [other for other in FILES if module_name(path) in imported(other)]
+    return name.startswith("_") and bool(users) and all(runs_in(user, toolchain) for user in users)
+
+
+@pytest.mark.parametrize("toolchain", TOOLCHAIN_MODULES)
+def test_only_what_runs_in_a_toolchain_imports_what_is_in_it_alone(toolchain: str) -> None:
+    modules = TOOLCHAIN_MODULES[toolchain]
+    users = [path for path in FILES if any(is_in(name, module) for name in imported(path) for module in modules)]
+    assert users
+    assert [path.name for path in users if not runs_in(path, toolchain)] == []
 
 
 def test_nothing_imports_the_metric_files_that_evaluate_reads() -> None:

@@ -154,6 +154,13 @@ def test_all_mistakes_are_reported_at_once() -> None:
         (("fidelity", "window_tokens"), 15),
         (("fidelity", "tokens"), "8448"),
         (("fidelity", "text"), 3),
+        (("smoke", "texts"), 0),
+        (("smoke", "tokens"), 15),
+        (("smoke", "prompts"), 0),
+        (("smoke", "kld_max"), 0.0),
+        (("smoke", "kld_max"), "3"),
+        (("smoke", "top1_min"), 1.1),
+        (("smoke", "top1_min"), -0.1),
         (("eval_sets", "support-desk", "weight"), 0),
         (("gates", "size", "relative"), "true"),
         (("decision", "prefer"), "quality"),
@@ -184,6 +191,9 @@ def test_a_wrong_type_or_value_is_named_with_its_place_and_what_was_given(path: 
         ("benchmark", "workloads", "instruction", "text"),
         ("fidelity",),
         ("fidelity", "window_tokens"),
+        ("smoke",),
+        ("smoke", "kld_max"),
+        ("smoke", "top1_min"),
     ],
 )
 def test_a_missing_key_is_named_with_its_place(path: tuple[str, ...]) -> None:
@@ -200,11 +210,23 @@ def test_a_name_that_is_no_good_as_file_and_stage_name_is_refused(section: str, 
 
 @pytest.mark.parametrize(("tokens", "window"), [(1023, 512), (31, 16)])
 def test_less_text_than_two_windows_is_refused_with_what_would_do(tokens: int, window: int) -> None:
-    found = problems(put(tokens, "fidelity", "tokens"), put(window, "fidelity", "window_tokens"))
+    short = put(1, "smoke", "texts"), put(16, "smoke", "tokens")
+    found = problems(put(tokens, "fidelity", "tokens"), put(window, "fidelity", "window_tokens"), *short)
     assert found == [
         f"fidelity.tokens: {tokens} are fewer than two windows of {window} (fidelity.window_tokens); ask for at least "
         f"{2 * window}, or for shorter windows"
     ]
+
+
+def test_more_smoke_texts_than_the_fidelity_text_has_are_refused_with_both_numbers() -> None:
+    [problem] = problems(put(265, "smoke", "texts"))
+    assert problem == (
+        "smoke: 265 texts of 32 tokens are 8480, more than the 8448 tokens of the fidelity text that they are cut "
+        "from; lower one of them or raise fidelity.tokens"
+    )
+    enough = copy.deepcopy(SHIPPED)
+    enough["smoke"]["texts"] = 264
+    assert params.parse(enough).smoke.texts == 264
 
 
 JUDGE = {"base_url": "http://localhost:8000/v1", "model": "m"}
@@ -239,6 +261,7 @@ def test_a_judge_is_off_in_the_shipped_file_and_needs_an_address_and_a_model() -
 def test_two_windows_of_text_will_do() -> None:
     raw = copy.deepcopy(SHIPPED)
     raw["fidelity"] |= {"tokens": 1024, "window_tokens": 512}
+    raw["smoke"]["texts"] = 32
     assert params.parse(raw).fidelity.tokens == 1024
 
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from pipeline import checkpoint, params, records, retry, store
+from pipeline import params, records, retry, soundness, store
+from pipeline.artifact_records import QuantizeRecord
 from pipeline.errors import UserError
 from pipeline.params import Params
 from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import Alternation, SpeedRecord, Stop
-from pipeline.records import QuantizeRecord, Status, missing
+from pipeline.records import Status, missing
+from pipeline.smoke_records import Reference, SmokeRecord
 
 
 @pytest.fixture
@@ -36,6 +38,29 @@ def test_only_the_first_failed_stage_of_a_variant_is_forced(settings: Params) ->
     quantized("int8", "it broke")
     failed = SpeedRecord(variant="int8", status=Status.FAILED, reason=store.NO_ARTIFACT)
     records.save(store.speed_record("int8"), failed)
+    assert retry.failed_stages(settings, []) == ["quantize@int8"]
+
+
+def test_an_artifact_that_the_smoke_gate_stopped_is_made_anew_and_looked_at_again(settings: Params) -> None:
+    quantized("int8", None)
+    looked = SmokeRecord(variant="int8", status=Status.INVALID, reason="collapsed")
+    records.save(store.smoke_record("int8"), looked)
+    failed = SpeedRecord(variant="int8", status=Status.FAILED, reason="not run")
+    records.save(store.speed_record("int8"), failed)
+    assert retry.failed_stages(settings, []) == ["quantize@int8", "smoke@int8"]
+
+
+def test_a_smoke_gate_that_died_is_run_again_on_the_same_artifact(settings: Params) -> None:
+    quantized("int8", None)
+    records.save(store.smoke_record("int8"), SmokeRecord(variant="int8", status=Status.FAILED, reason="killed"))
+    assert retry.failed_stages(settings, []) == ["smoke@int8"]
+
+
+def test_a_base_that_could_not_be_read_is_read_again_first(settings: Params) -> None:
+    records.save(store.REFERENCE_RECORD, Reference(reason="killed", artifact_sha256="a" * 64))
+    quantized("int8", "it broke")
+    assert retry.failed_stages(settings, []) == ["reference", "quantize@int8"]
+    records.save(store.REFERENCE_RECORD, Reference(artifact_sha256="a" * 64))
     assert retry.failed_stages(settings, []) == ["quantize@int8"]
 
 
@@ -71,7 +96,7 @@ def test_one_that_was_measured_alone_is_forced_where_there_is_a_baseline(
 ) -> None:
     measured("int8", Stop.NO_PAIRS, Alternation.ALONE)
     assert retry.failed_stages(settings, []) == [], "the baseline has no artifact: making it comes first"
-    monkeypatch.setattr(checkpoint, "is_complete", store.artifact("fp16").__eq__)
+    monkeypatch.setattr(soundness, "why_not", lambda variant: None)
     assert retry.failed_stages(settings, []) == ["benchmark@int8"]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from pipeline.engines import transformers as engine
+from pipeline.engines import _transformers_kernels as kernels
 from pipeline.engines.transformers import TransformersSession
 
 
@@ -53,21 +53,21 @@ def blocks(size: int) -> SimpleNamespace:
     ],
 )
 def test_a_kernel_is_flagged_where_it_works_in_floats(device: str, given: Any, flagged: bool) -> None:
-    found = engine.fallback_kernels([layer("Linear"), given], device)
+    found = kernels.fallbacks([layer("Linear"), given], device)
     assert set(found) == ({type(given).__name__} if flagged else set())
     assert all(found.values())
 
 
 def test_one_layer_is_enough_to_flag_its_class() -> None:
     layers = [layer("TorchAtenLinear", linear_mode=mode) for mode in ("inference", "train", "inference")]
-    assert set(engine.fallback_kernels(layers, "cpu")) == {"TorchAtenLinear"}
+    assert set(kernels.fallbacks(layers, "cpu")) == {"TorchAtenLinear"}
 
 
 def test_the_info_names_the_fallbacks_among_its_kernels(
     session: TransformersSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert session.info().fallback_kernels == {}
-    monkeypatch.setattr(engine, "FALLBACKS", {"cpu": {"Linear": engine.Fallback("does it by hand")}, "cuda": {}})
+    monkeypatch.setattr(kernels, "FALLBACKS", {"cpu": {"Linear": kernels.Fallback("does it by hand")}, "cuda": {}})
     assert session.info().fallback_kernels == {"Linear": "does it by hand"}
 
 
@@ -79,7 +79,7 @@ def test_int8_on_a_cpu_hangs_on_the_kernel_that_bitsandbytes_registered(
     monkeypatch.setattr(
         torch._C, "_dispatch_has_kernel_for_dispatch_key", lambda *question: (asked.append(question), registered)[1]
     )
-    found = engine.fallback_kernels([layer("Linear8bitLt")], "cpu")
+    found = kernels.fallbacks([layer("Linear8bitLt")], "cpu")
     assert asked == [("bitsandbytes::int8_linear_matmul", "CPU")]
     assert bool(found) is not registered
 
@@ -93,7 +93,7 @@ def test_the_registered_kernel_is_the_integer_product(monkeypatch: pytest.Monkey
     a, b = (torch.randint(-127, 127, (8, 64), dtype=torch.int8) for _ in range(2))
     result = torch.ops.bitsandbytes.int8_linear_matmul(a, b)
     assert result.tolist() == (a.int() @ b.int().t()).tolist()
-    assert bool(calls) is not bool(engine.fallback_kernels([layer("Linear8bitLt")], "cpu"))
+    assert bool(calls) is not bool(kernels.fallbacks([layer("Linear8bitLt")], "cpu"))
 
 
 def sources(package: str, folder: str) -> str:
@@ -105,19 +105,21 @@ def sources(package: str, folder: str) -> str:
     )
 
 
-@pytest.mark.parametrize("device", sorted(engine.FALLBACKS))
+@pytest.mark.parametrize("device", sorted(kernels.FALLBACKS))
 def test_every_class_of_the_table_exists(device: str) -> None:
     """A class renamed by an upgrade must not silently fall out of the table."""
     text = sources("gptqmodel", "nn_modules/qlinear") + sources("bitsandbytes", "nn")
-    for name in engine.FALLBACKS[device]:
-        assert re.search(rf"^class {name}\(", text, re.MULTILINE), name
+    text += "".join(sources("torchao", f"quantization/quantize_/workflows/{kind}") for kind in ("int8", "float8"))
+    for name in kernels.FALLBACKS[device]:
+        wrapped = re.fullmatch(r"Linear\[(\w+)\]", name)
+        assert re.search(rf"^class {wrapped[1] if wrapped else name}\(", text, re.MULTILINE), name
 
 
 def test_every_torch_kernel_of_the_formats_is_in_the_table() -> None:
     """Plain-torch classes (`Torch…`, `Awq…Torch…`) are where gptqmodel de-quantizes; those of other formats aside."""
     classes = set(re.findall(r"^class ((?:Awq)?Torch\w*Linear)\(", sources("gptqmodel", "nn_modules/qlinear"), re.M))
     assert classes - {"TorchFP8Linear", "TorchFP4Linear"} == {
-        name for name in engine.FALLBACKS["cpu"] if "Torch" in name
+        name for name in kernels.FALLBACKS["cpu"] if "Torch" in name
     }
 
 

@@ -222,7 +222,7 @@ def test_figures_of_the_text_that_could_not_be_had_say_why(build):
     short = near(build, kld_p99=None)
     assert value("kld_p99", short).reason == "P99 needs 100 tokens of text, there are 4096"
     alone = replace(short, fidelity=short.fidelity.model_copy(update={"blocks": []}))
-    assert {value(name, alone).reason for name in names} == {"the baseline has no artifact to compare with"}
+    assert {value(name, alone).reason for name in names} == {"the baseline has no sound artifact to compare with"}
     assert alone.status is Status.OK
 
 

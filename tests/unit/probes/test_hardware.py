@@ -125,6 +125,34 @@ def test_without_driver_there_is_no_free_gpu_memory(monkeypatch: pytest.MonkeyPa
     assert hardware.gpu_free_bytes() == missing("NVML: NVML Shared Library Not Found")
 
 
+def test_the_first_visible_gpu_tells_its_compute_capability(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = fake_nvml(monkeypatch, GPUS)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCudaComputeCapability", [(7, 5), (8, 9), (12, 0)].__getitem__)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert hardware.compute_capability() == known(8.9)
+    assert log == ["open", "close"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert hardware.compute_capability() == missing("NVML sees no GPU that CUDA_VISIBLE_DEVICES leaves in sight")
+
+
+@pytest.mark.parametrize(("number", "version"), [(12080, 12.8), (13000, 13.0), (11040, 11.4)])
+def test_the_driver_tells_the_cuda_version_it_runs(
+    monkeypatch: pytest.MonkeyPatch, number: int, version: float
+) -> None:
+    fake_nvml(monkeypatch, GPUS)
+    monkeypatch.setattr(pynvml, "nvmlSystemGetCudaDriverVersion_v2", lambda: number)
+    assert hardware.driver_cuda_version() == known(version)
+
+
+def test_without_driver_neither_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_driver() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
+    gone = missing("NVML: NVML Shared Library Not Found")
+    assert hardware.compute_capability() == hardware.driver_cuda_version() == gone
+
+
 def test_some_of_the_memory_is_available() -> None:
     assert 2**20 < hardware.available_bytes() <= hardware.memory_bytes()
 

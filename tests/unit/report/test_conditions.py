@@ -116,6 +116,15 @@ def test_hashes_follow_what_is_measured(project, build, path, value, part):
     assert conditions.sha256(before, gathered) != conditions.sha256(after, gathered)
 
 
+def test_the_bounds_of_the_smoke_gate_decide_what_is_measured_but_not_how(project, build):
+    before = project.write(build.evidence("fp16"))
+    after = before.model_copy(update={"smoke": before.smoke.model_copy(update={"kld_max": 9.0})})
+    old, new = conditions.params_sha256(before), conditions.params_sha256(after)
+    assert [name for name in old if old[name] != new[name]] == ["smoke"]
+    gathered = gather.gather(before)
+    assert conditions.sha256(before, gathered) == conditions.sha256(after, gathered)
+
+
 @pytest.mark.parametrize(
     ("section", "key", "value"),
     [
@@ -124,6 +133,7 @@ def test_hashes_follow_what_is_measured(project, build, path, value, part):
         ("serving", "max_spread", 0.5),
         ("benchmark", "timeout_s", 9),
         ("fidelity", "timeout_s", 9),
+        ("smoke", "timeout_s", 9),
         ("decision", "tie", 0.2),
     ],
 )

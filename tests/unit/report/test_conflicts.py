@@ -29,7 +29,7 @@ def test_one_variant_with_two_artifacts_is_refused(project, pair, build):
     (problem,) = refusals(project, base, ours)
     assert problem.startswith("the records cannot be merged: artifact of int8 differs: ")
     assert f"{'f' * 64} (benchmark)" in problem
-    assert "(quantize, evaluate support-desk, fidelity)" in problem
+    assert "(quantize, smoke, evaluate support-desk, fidelity)" in problem
 
 
 def test_other_items_are_refused(project, pair, build):

@@ -49,6 +49,17 @@ def test_a_dominated_variant_is_told_on_what(project, build):
     )
 
 
+def test_what_the_smoke_gate_stopped_fails_every_gate_with_its_reason(project, build):
+    found = decide(project, build.evidence("fp16", SCORES), build.collapsed("int4"))
+    assert found.pick == "fp16"
+    int4 = found.variants[1]
+    reason = "invalid: smoke: collapsed: KLD 9.8 (at most 3), top-1 agreement 0.1 % (at least 20 %)"
+    assert (int4.status, int4.verdict, int4.why) == (Status.INVALID, Verdict.FAIL, reason)
+    assert {gate.verdict for gate in int4.gates} == {Verdict.FAIL}
+    assert {gate.reason for gate in int4.gates} == {reason}
+    assert "int4" not in found.frontier
+
+
 def test_within_the_tie_the_next_metric_decides(project, build):
     # 20 against 20.83 tokens/s is 4 %, less than the tie of 5 %; the smaller one wins.
     fp16 = build.evidence("fp16", SCORES, tpot_s=0.048)
@@ -116,7 +127,7 @@ def test_a_failed_baseline_leaves_comparisons_undecided(project, build):
     assert found.pick is None
     assert [verdict.verdict for verdict in found.variants[1].gates] == 4 * [Verdict.UNDECIDED]
     assert "no turn has a reading of both variant and baseline: the baseline fp16 has no artifact" in why(found)["int8"]
-    assert "the baseline has no artifact to compare with" in why(found)["int8"]
+    assert "the baseline has no sound artifact to compare with" in why(found)["int8"]
     project.raw["gates"] = {}
     alone = decide(project, build.failed("fp16"), ours)
     assert alone.pick == "int8"

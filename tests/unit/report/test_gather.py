@@ -59,6 +59,7 @@ def test_every_missing_file_is_named(project, pair):
         store.speed_record("fp16"),
         store.quality_record("int8", "support-desk"),
         store.fidelity_record("int8"),
+        store.smoke_record("int8"),
         store.ENVIRONMENT,
     ]
     for path in gone:
@@ -88,9 +89,11 @@ def test_strays_are_named_and_not_read(project, pair):
     store.write_text(store.speed_record("int2"), "not JSON")
     store.write_text(store.quality_record("int8", "legal"), "not JSON")
     store.write_text(store.fidelity_record("int2"), "not JSON")
+    store.write_text(store.smoke_record("int2"), "not JSON")
     assert gather(params).strays == (
         "reports/fidelity/int2.json",
         "reports/quality/int8/legal.json",
+        "reports/smoke/int2.json",
         "reports/speed/int2.json",
     )
 
@@ -98,6 +101,13 @@ def test_strays_are_named_and_not_read(project, pair):
 def test_a_failed_variant_is_a_row(project, build):
     failed = gather(project.write(build.evidence("fp16"), build.failed("int8"))).variants[1]
     assert (failed.status, failed.reason) == (Status.FAILED, "quantize: out of memory")
+
+
+def test_a_collapsed_variant_is_a_row_whose_reason_is_the_smoke_gates(project, build):
+    found = gather(project.write(build.evidence("fp16"), build.collapsed("int8"))).variants[1]
+    assert found.status is Status.INVALID
+    assert found.reason == "smoke: collapsed: KLD 9.8 (at most 3), top-1 agreement 0.1 % (at least 20 %)"
+    assert found.artifact_sha256, "the artifact is there, with its size"
 
 
 def test_params_reach_the_evidence(project, build):

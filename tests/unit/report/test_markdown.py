@@ -34,7 +34,7 @@ def test_many_variants_still_fit(project, build):
     assert len(text.splitlines()) <= markdown.LIMIT
     assert text.endswith(
         "*Too long for here, see report.html: Speed by workload, Quality against the baseline, Quality by category, "
-        "Fidelity, Memory.*\n"
+        "Fidelity, Memory, Quantization.*\n"
     )
 
 

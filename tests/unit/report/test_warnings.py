@@ -70,5 +70,16 @@ def test_record_files_that_are_not_named_are_told(project, build):
     params = project.write(build.evidence("fp16"))
     [text] = [text for text in warnings.of(params, gather.gather(params)) if "left out" in text]
     assert text.startswith(
-        "5 record files that params.yaml does not name were left out, such as reports/fidelity/int8.json"
+        "6 record files that params.yaml does not name were left out, such as reports/fidelity/int8.json"
     )
+
+
+def test_variants_on_another_engine_than_the_baseline_s_are_told_together(project, build):
+    apart = {"engine": build.engine(name="llama_cpp"), "baseline_engine": build.engine()}
+    found = told(project, build.evidence("fp16"), with_speed(build, "q8", **apart), with_speed(build, "q4", **apart))
+    [text] = [text for text in found if "as well as the weights" in text]
+    assert text.startswith("Measured on llama_cpp, and their baseline on transformers: q8, q4. ")
+    assert "an unquantized variant on llama_cpp" in text
+    alike = {"engine": build.engine(), "baseline_engine": build.engine()}
+    found = told(project, build.evidence("fp16"), with_speed(build, "q8", **alike))
+    assert not any("as well as the weights" in text for text in found)

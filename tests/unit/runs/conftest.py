@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from unit.runs.jobs import base_job, prompts_job, quantize_job
+from unit.runs.jobs import base_job, prompts_job, quantize_job, reference_job
 from unit.workspace import calibration_set, document, eval_set
 
 from pipeline import records, store
 from pipeline.records import Environment
-from pipeline.runs import base, prompts, quantize
+from pipeline.runs import base, prompts, quantize, reference
+from pipeline.smoke_records import SmokeVerdict
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_checkpoint: Path) -> Pat
         prompts.run(prompts_job())
         store.artifact("one").mkdir(parents=True)
         quantize.run(quantize_job())
+        records.save(store.smoke_verdict("one"), SmokeVerdict(reason=None))
     return folder
 
 
@@ -41,3 +43,20 @@ def project(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     folder = Path(shutil.copytree(made, tmp_path / "project"))
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def read(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project of `made`, with what the base gave for the smoke gate."""
+    folder = Path(shutil.copytree(made, tmp_path_factory.mktemp("read") / "project"))
+    with contextlib.chdir(folder):
+        store.REFERENCE.mkdir()
+        records.save(store.REFERENCE_RECORD, reference.run(reference_job()))
+    return folder
+
+
+@pytest.fixture
+def artifact(read: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The fp16 artifact of a copy of that project, which is the working directory."""
+    monkeypatch.chdir(shutil.copytree(read, tmp_path / "project"))
+    return store.artifact("one")

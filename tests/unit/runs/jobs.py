@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeline import processes
 from pipeline.levels import Sweep
-from pipeline.runs import base, benchmark, prompts, quantize
+from pipeline.runs import base, benchmark, prompts, quantize, reference, smoke
 
 DTYPES = {"cpu": "float32", "cuda": "float16"}
 
@@ -26,12 +27,18 @@ def fidelity_text(**changes: Any) -> prompts.FidelityJob:
     return prompts.FidelityJob(**(fields | changes))
 
 
+def smoke_texts(**changes: Any) -> prompts.SmokeJob:
+    fields: dict[str, Any] = {"texts": 4, "tokens": 20, "prompts": 3}
+    return prompts.SmokeJob(**(fields | changes))
+
+
 def prompts_job(*, fidelity: prompts.FidelityJob | None = None, **workload: Any) -> prompts.Job:
     fields: dict[str, Any] = {"text": "text.txt", "prompt_tokens": 24, "output_tokens": 3, "concurrency": 1, "pairs": 2}
     return prompts.Job(
         eval_sets=["colours"],
         workloads={"short": prompts.WorkloadJob(**(fields | workload))},
         fidelity=fidelity or fidelity_text(),
+        smoke=smoke_texts(),
     )
 
 
@@ -47,6 +54,16 @@ def quantize_job(quantizer: str = "fp16", **settings: Any) -> quantize.Job:
     )
 
 
+def reference_job(**changes: Any) -> reference.Job:
+    fields: dict[str, Any] = {"engine": "transformers", "device": "cpu", "compute_dtype": DTYPES, "threads": 1}
+    return reference.Job(**(fields | changes))
+
+
+def smoke_job(**changes: Any) -> smoke.Job:
+    fields: dict[str, Any] = {"variant": "one", "kld_max": 3.0, "top1_min": 0.2}
+    return smoke.Job(**(reference_job().model_dump() | fields | changes))
+
+
 def sweep(*concurrency: int) -> Sweep:
     return Sweep(workload="short", concurrency=list(concurrency), pairs=1)
 
@@ -55,8 +72,10 @@ def benchmark_job(**changes: Any) -> benchmark.Job:
     fields: dict[str, Any] = {
         "variant": "one",
         "engine": "transformers",
+        "python": processes.PYTHON,
         "baseline": "one",
         "baseline_engine": "transformers",
+        "baseline_python": processes.PYTHON,
         "device": "cpu",
         "compute_dtype": {"cpu": "float32", "cuda": "float16"},
         "threads": 1,

@@ -172,7 +172,7 @@ def test_without_a_baseline_the_variant_is_measured_alone() -> None:
     record = benchmark.run(job(**ONCE, baseline="none"))
     assert record.status is Status.OK, record.reason
     assert record.alternation is Alternation.ALONE
-    assert record.alternation_reason == "the baseline none has no artifact"
+    assert record.alternation_reason == f"the baseline none: {store.NO_ARTIFACT}"
     assert record.stop is Stop.NO_PAIRS
     assert all(pair.baseline is None for pair in record.workloads[0].pairs)
     assert len(record.workloads[0].pairs) == 2

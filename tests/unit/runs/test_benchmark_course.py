@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from unit.runs.jobs import benchmark_job as job
 from unit.runs.jobs import prompts_job, sweep
 from unit.workers import DIED, HUNG, OOM, RAISED, Stage, planned
 
-from pipeline import store
+from pipeline import records, store
 from pipeline.readings import Alternation, Side, SpeedRecord, Stop
 from pipeline.records import Status
 from pipeline.residents import Load, Message, Turn, TurnError
 from pipeline.runs import benchmark, prompts
+from pipeline.smoke_records import SmokeVerdict
 
 pytestmark = pytest.mark.usefixtures("project")
 
 
 def acted(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> Stage:
-    monkeypatch.setattr(benchmark, "Resident", lambda environment: stage.start(Side.VARIANT))
+    monkeypatch.setattr(benchmark, "Resident", lambda environment, python: stage.start(Side.VARIANT))
     shutil.copytree(store.artifact("one"), store.artifact("two"))
+    records.save(store.smoke_verdict("two"), SmokeVerdict(reason=None))
     return stage
 
 
@@ -36,6 +39,20 @@ def test_the_deciding_level_is_the_workload_at_its_own_concurrency(monkeypatch: 
     turns = turns_of(benchmark.run(job(baseline="two", sweep=sweep(1, 2), half_width=1e-6, budget_s=200)))
     assert turns["short", 1] == 3
     assert turns["short", 2] > 6
+
+
+def test_each_side_runs_under_the_interpreter_of_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, started = Stage(), []
+
+    def start(environment: dict[str, str], python: Path) -> object:
+        worker = stage.start(Side.VARIANT)
+        started.append((worker, str(python)))
+        return worker
+
+    acted(monkeypatch, stage)
+    monkeypatch.setattr(benchmark, "Resident", start)
+    benchmark.run(job(variant="two", python=Path("/of/two"), baseline="one", baseline_python=Path("/of/one")))
+    assert {(worker.variant, python) for worker, python in started} == {("two", "/of/two"), ("one", "/of/one")}
 
 
 def test_more_pairs_of_processes_follow_on_the_deciding_level_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy
 import pytest
 
-from pipeline import checkpoint, progress, records, store
+from pipeline import checkpoint, fidelity_models, processes, progress, records, store
 from pipeline.engines import transformers as engine
 from pipeline.metrics import divergence
 from pipeline.probes import device, hardware
 from pipeline.quality_records import FidelityRecord, FidelityText
+from pipeline.readings import FailureKind
 from pipeline.records import EngineInfo, Status, known, missing
+from pipeline.residents import Loaded, Message, Resident, TurnError
 from pipeline.runs import fidelity
 
 WINDOWS = [[1, 5, 7, 2, 9], [1, 3, 3, 8, 4], [1, 6]]
@@ -25,11 +27,14 @@ def job(variant: str = "two", baseline: str = "one") -> fidelity.Job:
     return fidelity.Job(
         variant=variant,
         engine="transformers",
+        python=processes.PYTHON,
         baseline=baseline,
         baseline_engine="transformers",
+        baseline_python=processes.PYTHON,
         device="cpu",
         compute_dtype={"cpu": "float32", "cuda": "float16"},
         threads=2,
+        timeout_s=120,
     )
 
 
@@ -308,3 +313,78 @@ def test_a_real_model_is_the_same_as_itself_exactly() -> None:
     record = fidelity.run(job("one"))
     assert record.kld_max == 0
     assert all((block.kld, block.agreed, block.nll) == (0, block.tokens, block.baseline_nll) for block in record.blocks)
+
+
+# --- engines of other environments -----------------------------------------------------------------------------
+
+
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Resident, Path]]:
+    """Notes the worker processes of models, and takes the engine for one of a toolchain."""
+    noted: list[tuple[Resident, Path]] = []
+
+    def start(environment: dict[str, str], python: Path) -> Resident:
+        resident = Resident(environment, python)
+        noted.append((resident, python))
+        return resident
+
+    monkeypatch.setattr(engine, "TOOLCHAIN", "apart@0123456789ab")
+    monkeypatch.setattr(fidelity_models, "Resident", start)
+    return noted
+
+
+def is_gone(resident: Resident) -> bool:
+    return not Path(f"/proc/{resident.pid}").exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_model_whose_engine_has_a_toolchain_reads_the_same_in_a_process_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.copytree(store.artifact("one"), store.artifact("two"))
+    perturb(store.artifact("two"))
+    here = fidelity.run(job())
+    noted = started(monkeypatch)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    apart = fidelity.run(job())
+    assert apart.status is Status.OK
+    assert [python for _, python in noted] == [processes.PYTHON] * 2
+    assert all(is_gone(resident) for resident, _ in noted)
+    assert list(scratch.iterdir()) == []
+    assert apart == here
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any]) -> None:
+    """Let worker processes answer so, by the kind of message."""
+
+    def ask(self: Resident, message: Message, expected: type[Any], timeout_s: float) -> Any:
+        answer = answers[getattr(message, "kind", "")]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Resident, "ask", ask)
+
+
+LOADED = Loaded(engine=FakeSession("x", Fakes()).info(), load_s=1, misplaced=[], decode_weight_bytes=1)
+
+
+def test_what_goes_wrong_in_such_a_process_ends_as_it_would_here(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = started(monkeypatch)
+    asked(monkeypatch, {"load": LOADED.model_copy(update={"misplaced": ["a.weight"]})})
+    record = fidelity.run(job())
+    assert (record.status, record.reason) == (Status.INVALID, "one: 1 parameters are not on cpu: a.weight")
+    for answers in (
+        {"load": TurnError(FailureKind.OUT_OF_MEMORY, "no room")},
+        {"load": LOADED, "logits": TurnError(FailureKind.OUT_OF_MEMORY, "no room")},
+    ):
+        asked(monkeypatch, answers)
+        record = fidelity.run(job())
+        assert record.status is Status.FAILED
+        assert str(record.reason).startswith("out of memory even with one model at a time (MemoryError: no room)")
+    asked(monkeypatch, {"load": LOADED, "logits": TurnError(FailureKind.WORKER_DIED, "killed by SIGSEGV")})
+    with pytest.raises(TurnError, match="SIGSEGV"):
+        fidelity.run(job())
+    assert len(noted) == 6
+    assert all(is_gone(resident) for resident, _ in noted)

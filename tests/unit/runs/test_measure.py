@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from pipeline.engines import transformers as engine
@@ -22,9 +24,11 @@ from pipeline.residents import (
     LimitsMeasured,
     Load,
     Loaded,
+    LogitsWritten,
     MeasureCache,
     MeasureLimits,
     Message,
+    ReadLogits,
     Turn,
     TurnTaken,
 )
@@ -55,6 +59,9 @@ class Session:
 
     def misplaced(self) -> list[str]:
         return ["a.weight"]
+
+    def next_token_logits(self, token_ids: Sequence[int]) -> Any:
+        return numpy.array([[token + 0.25, -1 / 3] for token in token_ids], dtype=numpy.float32)
 
     def answer(self, prompts: Sequence[Sequence[int]], output_tokens: int) -> RequestReading:
         self.answers += 1
@@ -135,6 +142,15 @@ def test_a_turn_times_the_prefill_only_when_asked(session: Session, talk: Talk) 
     assert talk.done(TURN, TurnTaken).reading.prefill_s == 0.05
     assert talk.done(TURN.model_copy(update={"prefill": False}), TurnTaken).reading.prefill_s is None
     assert (session.answers, session.prefills) == (2, 1)
+
+
+def test_logits_are_written_exactly_as_the_engine_gave_them(session: Session, talk: Talk, tmp_path: Path) -> None:
+    talk.done(load(), Loaded)
+    path = tmp_path / "logits.npy"
+    talk.done(ReadLogits(token_ids=[3, 1, 4], path=str(path)), LogitsWritten)
+    found = numpy.load(path)
+    assert found.dtype == numpy.float32
+    assert found.tolist() == session.next_token_logits([3, 1, 4]).tolist()
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline import checkpoint, params, records, store, supervise
+from pipeline import checkpoint, params, records, soundness, store, supervise
 from pipeline.quality_records import FidelityRecord
 from pipeline.records import Status
 from pipeline.runs.fidelity import Job
 from pipeline.stages import fidelity
+from pipeline.toolchains import environments
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +27,8 @@ def compared(variant: str) -> FidelityRecord:
 
 
 def made(monkeypatch: pytest.MonkeyPatch, *variants: str) -> None:
-    complete = [store.artifact(variant) for variant in variants]
-    monkeypatch.setattr(checkpoint, "is_complete", complete.__contains__)
+    """Let these variants, and no others, have sound artifacts."""
+    monkeypatch.setattr(soundness, "why_not", lambda variant: None if variant in variants else store.NO_ARTIFACT)
 
 
 def ends(monkeypatch: pytest.MonkeyPatch, result: dict[str, Any] | supervise.Failure) -> list[tuple[Job, float]]:
@@ -82,9 +83,15 @@ def test_each_side_has_its_own_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     other = settings.variants["int8"].model_copy(update={"engine": "another"})
     settings = settings.model_copy(update={"variants": settings.variants | {"int8": other}})
     monkeypatch.setattr(params, "load", lambda: settings)
+    monkeypatch.setattr(environments, "python_for", lambda package, name: Path("/of") / package / name)
     made(monkeypatch, "fp16", "int8")
     asked = ends(monkeypatch, supervise.Failure("killed", 1.0))
     compared("int8")
     compared("fp16")
     engines = [(job.engine, job.baseline_engine) for job, _ in asked]
     assert engines == [("another", "transformers"), ("transformers", "transformers")]
+    job = asked[0][0]
+    assert (job.python, job.baseline_python) == (
+        Path("/of/pipeline.engines/another"),
+        Path("/of/pipeline.engines/transformers"),
+    )

@@ -1,0 +1,45 @@
+"""Weights that no healthy model has, found in a loaded torch model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+PART = 2**24
+"""Elements that are looked at together, so that a large embedding needs no copy of its own size."""
+
+
+def broken(model: Any) -> dict[str, str]:
+    """As `Session.broken_weights`: of parameters and saved buffers, floating-point tensors alone.
+
+    Integers hold no NaN, and those of packed weights and zero points may well be all zero, as may a bias.
+    """
+    found = {name: _fault(tensor) for name, tensor in _saved(model) if tensor.is_floating_point() and tensor.numel()}
+    return {name: fault for name, fault in found.items() if fault}
+
+
+def _saved(model: Any) -> Iterator[tuple[str, Any]]:
+    """Not by `state_dict`: bitsandbytes 0.50.2 unpacks a layer for that, with its scales in the wrong places.
+
+    Buffers that are not saved are computed by the model itself, and some are masks of minus infinity.
+    """
+    yield from model.named_parameters()
+    for prefix, module in model.named_modules():
+        for name, tensor in module.named_buffers(prefix, recurse=False):
+            if name.rpartition(".")[2] not in module._non_persistent_buffers_set:
+                yield name, tensor
+
+
+def _fault(tensor: Any) -> str | None:
+    import torch
+
+    # Subclasses of quantization libraries do not split.
+    whole = tensor if type(tensor.data) is torch.Tensor else tensor.dequantize()
+    zero = whole.dim() >= 2
+    for part in whole.detach().reshape(-1).split(PART):
+        # torch has no isfinite for floats of 8 bits.
+        values = part.float() if part.element_size() == 1 else part
+        if not values.isfinite().all():
+            return "NaN or infinity"
+        zero = zero and not values.any()
+    return "nothing but zeros" if zero else None

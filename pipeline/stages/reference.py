@@ -1,0 +1,58 @@
+"""Read the smoke gate's texts with the base model in a fresh process, once; that it fails is no variant's fault."""
+
+from __future__ import annotations
+
+from pipeline import checkpoint, params, plugins, records, store, supervise
+from pipeline.errors import UserError
+from pipeline.probes import placement
+from pipeline.runs.reference import Job
+from pipeline.smoke_records import Reference
+from pipeline.stages import _main
+from pipeline.toolchains import environments
+
+
+def main() -> None:
+    settings = params.load()
+    runtime = settings.runtime
+    store.REFERENCE.mkdir(parents=True, exist_ok=True)
+    job = Job(
+        engine=engine(settings),
+        device=runtime.device,
+        compute_dtype=runtime.compute_dtype.model_dump(),
+        threads=runtime.threads,
+    )
+    result = supervise.run(
+        "reference",
+        job,
+        title="reference",
+        log=store.log("reference", "base"),
+        timeout_s=settings.smoke.timeout_s,
+        environment=placement.environment(runtime.waiting, runtime.allocator),
+        cores=runtime.cores,
+        python=environments.python_for("pipeline.engines", job.engine),
+    )
+    if isinstance(result, supervise.Failure):
+        record = Reference(reason=result.reason, artifact_sha256=checkpoint.read_manifest(store.BASE).artifact_sha256)
+    else:
+        record = Reference.model_validate(result)
+    records.save(store.REFERENCE_RECORD, record)
+    print(f"reference: {record.reason or 'ok'}", flush=True)
+
+
+def engine(settings: params.Params) -> str:
+    """The baseline's engine where it loads the base checkpoint's format, else the first that does.
+
+    Raises:
+        UserError: no engine does.
+    """
+    wanted = checkpoint.read_manifest(store.BASE).format
+    names = [settings.variants[settings.baseline].engine, *plugins.names("pipeline.engines")]
+    loading = (name for name in names if wanted in plugins.load("pipeline.engines", name).FORMATS)
+    found = next(loading, None)
+    if found is None:
+        raise UserError(f"no engine loads the base's format {wanted!r}; there are {', '.join(sorted(set(names)))}")
+    return found
+
+
+if __name__ == "__main__":
+    _main.run(main)

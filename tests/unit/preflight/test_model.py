@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from unit.preflight.projects import CALIBRATION, PARAMS, complete, settings
+
+from pipeline import params, preflight, store
+from pipeline.params import Params
+from pipeline.preflight import model
+
+
+def test_a_workload_over_the_context_is_a_problem(project: Path) -> None:
+    long = {"long": {"text": "text.txt", "prompt_tokens": 1021, "output_tokens": 4, "pairs": 5}}
+    assert preflight.problems(
+        params.parse(
+            PARAMS | {"benchmark": PARAMS["benchmark"] | {"workloads": long | PARAMS["benchmark"]["workloads"]}}
+        )
+    ) == ["benchmark.workloads.long: 1021 prompt and 4 output tokens exceed the model's context of 1024"]
+
+
+def with_fidelity(**changes: Any) -> Params:
+    return params.parse(PARAMS | {"fidelity": PARAMS["fidelity"] | changes})
+
+
+def test_a_window_over_the_context_is_a_problem(project: Path) -> None:
+    complete(store.BASE, project / "model")
+    assert preflight.problems(with_fidelity(tokens=4096, window_tokens=1024)) == []
+    assert preflight.problems(with_fidelity(tokens=4096, window_tokens=1025)) == [
+        "fidelity.window_tokens: 1025 exceeds the model's context of 1024"
+    ]
+
+
+def test_layers_of_a_model_from_elsewhere_are_checked_once_the_base_is_there(project: Path) -> None:
+    wanted = params.parse(
+        PARAMS
+        | {"model": PARAMS["model"] | {"source": {"kind": "hub", "id": "a/b", "revision": "0" * 40}}}
+        | {
+            "variants": PARAMS["variants"]
+            | {"int8": PARAMS["variants"]["int8"] | {"settings": {"skip_modules": ["x"]}}}
+        }
+    )
+    assert preflight.problems(wanted) == []
+    complete(store.BASE, project / "model")
+    assert preflight.problems(wanted)[0].startswith("variants.int8.settings.skip_modules: no module 'x'")
+
+
+def test_layers_of_a_local_model_are_checked_before_anything_is_made(project: Path) -> None:
+    bad = {
+        "int4": PARAMS["variants"]["int4"] | {"settings": {"group_size": 512, "calibration": CALIBRATION}},
+        "int8": PARAMS["variants"]["int8"] | {"settings": {"skip_modules": ["lm_haed"]}},
+    }
+    first, tied, second = preflight.problems(settings(bad))
+    assert tied.startswith("variants.int8.settings.skip_modules: put lm_head in; it shares")
+    assert first.startswith("variants.int8.settings.skip_modules: no module 'lm_haed'")
+    assert second.startswith("variants.int4.settings.group_size 512 does not divide every layer: ")
+    assert second.endswith("Sizes that would do: -1, 16, 32, 64, 128")
+
+
+def test_an_architecture_that_transformers_lacks_is_a_problem(project: Path) -> None:
+    path = project / "model" / "config.json"
+    store.write_json(path, {**store.read_json(path), "model_type": "llamma"})
+    found = model.layer_problems(settings())
+    assert found == [
+        "model: transformers has no causal language model of type 'llamma' (config.json, model_type); give another "
+        "model, or install a transformers that has it",
+        "variants.int4.settings.calibration: GPTQModel does not know the model type 'llamma' of config.json; quantize "
+        "it by a method that needs no calibration, or with a later GPTQModel",
+    ]
+
+
+def served_on(devices: int, **wanted: Any) -> Params:
+    int4 = PARAMS["variants"]["int4"] | {"settings": {"group_size": 64, "calibration": CALIBRATION, **wanted}}
+    return settings({"int4": int4}, serving=PARAMS["serving"] | {"tensor_parallel": devices})
+
+
+def test_devices_must_divide_heads_and_layers(project: Path) -> None:
+    # The tiny model: width 128, 4 heads, feed-forward 256.
+    assert model.layer_problems(served_on(2)) == []
+    heads, layers = model.layer_problems(served_on(3))
+    assert heads == "serving.tensor_parallel: 3 does not divide the model's 4 attention heads"
+    assert layers.startswith("serving.tensor_parallel: 3 does not divide every layer: ")
+    assert "model.layers.0.self_attn.o_proj has 128 input features" in layers
+    assert "model.layers.0.self_attn.q_proj has 128 output features" in layers
+
+
+def test_a_group_must_divide_the_shard_of_a_layer(project: Path) -> None:
+    [problem] = model.layer_problems(served_on(4))
+    # o_proj's 128 inputs are 32 on each device, down_proj's 256 are 64; those that split their output keep 128.
+    assert problem == (
+        "variants.int4.settings.group_size 64 does not divide every layer: model.layers.0.self_attn.o_proj has 128 "
+        "input features, 32 on each of 4 devices. Sizes that would do: -1, 16, 32"
+    )
+    assert model.layer_problems(served_on(4, group_size=32)) == []

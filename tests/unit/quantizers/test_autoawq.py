@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.calibration import CalibrationSettings
+from pipeline.checkpoint import Linear
+from pipeline.model_shape import ModelShape
+from pipeline.quantizers import autoawq
+
+CALIBRATION = CalibrationSettings(set="general", samples=8)
+
+
+def settings(**changes: Any) -> autoawq.Settings:
+    return autoawq.Settings(calibration=CALIBRATION, **changes)
+
+
+def shape(model_type: str = "llama", **out_features: int) -> ModelShape:
+    layers = tuple(Linear(f"model.layers.0.{name}", 64, size) for name, size in out_features.items())
+    return ModelShape(model_type, "", layers, lm_head=None, attention_heads=None)
+
+
+def test_what_autoawq_can_pack_and_search_is_good() -> None:
+    assert autoawq.check(settings(), shape(q_proj=8, k_proj=24, v_proj=64, up_proj=192)) == []
+
+
+def test_output_sizes_that_do_not_pack_are_refused() -> None:
+    [problem] = autoawq.check(settings(clip_search=False), shape(up_proj=100))
+    assert problem == (
+        "bits: model.layers.0.up_proj has 100 output features, but autoawq packs multiples of 8 only; use gptqmodel_awq"
+    )
+
+
+def test_output_sizes_that_the_clip_search_does_not_take_are_refused_only_with_it() -> None:
+    model = shape(q_proj=96, up_proj=96)
+    [problem] = autoawq.check(settings(), model)
+    assert problem.startswith("clip_search: model.layers.0.up_proj has 96 output features, but")
+    assert "multiples of 64 only; set it to false" in problem
+    assert autoawq.check(settings(clip_search=False), model) == []
+
+
+def test_a_module_is_unclipped_by_its_name_within_the_layer_alone() -> None:
+    layer = Linear("key_model.layers.0.mlp.up_proj", 64, 96)
+    model = ModelShape("llama", "", (layer,), lm_head=None, attention_heads=None)
+    assert len(autoawq.check(settings(), model)) == 1
+
+
+def test_group_size_and_model_type_are_checked_too() -> None:
+    problems = autoawq.check(settings(group_size=128), shape(model_type="gpt2", up_proj=64))
+    assert [problem.split(" ")[0] for problem in problems] == ["group_size", "calibration:"]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "count", "length"),
+    [((5, 5, 5), 3, 5), ((5, 4, 3), 3, 4), ((7,), 1, 7), ((10, 1, 1, 1), 2, 6), ((3, 3, 1), 3, 2)],
+)
+def test_blocks_are_equally_long_and_lose_fewer_tokens_than_there_are_blocks(
+    lengths: tuple[int, ...], count: int, length: int
+) -> None:
+    tokens = list(range(sum(lengths)))
+    starts = [sum(lengths[:place]) for place in range(len(lengths))]
+    found = autoawq.blocks([tokens[start : start + size] for start, size in zip(starts, lengths, strict=True)])
+    assert [len(block) for block in found] == [length] * count
+    assert length <= max(lengths)
+    assert [token for block in found for token in block] == tokens[: count * length]
+    assert len(tokens) - count * length < count
