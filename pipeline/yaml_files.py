@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator
+from datetime import date
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from pipeline.errors import UserError, nearest
 
@@ -29,7 +31,7 @@ def read_nodes(path: Path, loader: type[UniqueKeyLoader]) -> tuple[Any, yaml.Nod
         node = reader.get_single_node()
         return (None if node is None else reader.construct_document(node)), node
     except FileNotFoundError:
-        raise UserError(f"{path}: not found. Run this in the folder that holds it.") from None
+        raise UserError(f"{path}: not found") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
@@ -52,7 +54,38 @@ def section_problems(model: type[BaseModel], raw: Any, place: str = "") -> Itera
             elif item["type"] == "missing":
                 yield f"{full}: missing"
             else:
-                yield f"{full}: {item['msg'][0].lower()}{item['msg'][1:]}, got {_shown(item['input'])}"
+                yield f"{full}: {_words(item)}, got {_shown(item['input'])}"
+
+
+_WORDS = {
+    "model_type": "must be settings by name, as in `name: value`",
+    "dict_type": "must be values by name, as in `name: value`",
+    "list_type": "must be a list",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "less_than": "must be less than {lt:g}",
+    "less_than_equal": "must be {le:g} or less",
+    "too_short": "must have {min_length} or more entries",
+    "string_too_short": "must have {min_length} or more characters",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "value_error": "{error}",
+}
+"""Pydantic's types of error in the words of the files; those that are not here are told in pydantic's own."""
+
+
+def _words(error: ErrorDetails) -> str:
+    if error["type"] == "string_type" and isinstance(error["input"], bool | int | float | date):
+        return "must be a text in quotes"
+    words = _WORDS.get(error["type"])
+    return words.format(**error.get("ctx", {})) if words else f"{error['msg'][0].lower()}{error['msg'][1:]}"
 
 
 def _shown(value: Any) -> str:

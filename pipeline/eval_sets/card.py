@@ -104,6 +104,11 @@ def card_problems(name: str) -> list[str]:
     if not folder(name).is_dir():
         have = ", ".join(sorted(path.name for path in store.EVAL_SETS.glob("*") if path.is_dir())) or "none"
         return [f"{folder(name)}: no such eval set (there are: {have})"]
+    if not path.exists():
+        return [
+            f"{path}: missing; write one as docs/eval-sets.md shows, or take that of a set which "
+            "`quantgate eval-set new NAME` begins"
+        ]
     try:
         raw = read_yaml(path)
     except UserError as error:

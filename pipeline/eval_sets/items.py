@@ -64,12 +64,14 @@ def items_path(name: str) -> Path:
 
 
 def problems(name: str) -> list[str]:
-    """Every mistake in an eval set, with file and line."""
-    found = card_problems(name)
-    if found:
-        return found
-    check = partial(row_problems, card=read_card(name), documents=document_paths(name))
-    return [*jsonl.problems(items_path(name), check), *_unreadable(name)]
+    """Every mistake in an eval set, with file and line; of items under a faulty card what can be told without it."""
+    faulty_card = card_problems(name)
+    if not folder(name).is_dir():
+        return faulty_card
+    check = (
+        _own_problems if faulty_card else partial(row_problems, card=read_card(name), documents=document_paths(name))
+    )
+    return [*faulty_card, *jsonl.problems(items_path(name), check), *_unreadable(name)]
 
 
 def read_items(name: str) -> list[Item]:
@@ -105,12 +107,16 @@ def merged_target(row: dict[str, Any], card: Card) -> Any:
 def row_problems(row: dict[str, Any], card: Card, documents: dict[str, Path]) -> list[str]:
     """What is wrong with one line of items.jsonl."""
     return [
-        *section_problems(Item, row),
-        *_character_problems(row),
+        *_own_problems(row),
         *_question_problems(row, card),
         *_document_problems(row, card, documents),
         *_target_problems(row, card),
     ]
+
+
+def _own_problems(row: dict[str, Any]) -> list[str]:
+    """What is wrong with one line whatever the card says."""
+    return [*section_problems(Item, row), *_character_problems(row), *_asking_problems(row)]
 
 
 def _character_problems(row: dict[str, Any]) -> Iterator[str]:
@@ -121,11 +127,14 @@ def _character_problems(row: dict[str, Any]) -> Iterator[str]:
         yield "holds a NUL character; remove it"
 
 
-def _question_problems(row: dict[str, Any], card: Card) -> Iterator[str]:
+def _asking_problems(row: dict[str, Any]) -> Iterator[str]:
     used = [name for name in ASKED if row.get(name) is not None]
     if len(used) != 1:
         have = " and ".join(map(repr, used)) or "none"
         yield f"needs exactly one of 'prompt', 'messages' and 'fields', has {have}"
+
+
+def _question_problems(row: dict[str, Any], card: Card) -> Iterator[str]:
     if isinstance(row.get("fields"), dict):
         yield from fields_problems(card, row["fields"], {DOCUMENT} if row.get("document") else set())
     if isinstance(row.get("messages"), list):

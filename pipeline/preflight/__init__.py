@@ -5,12 +5,16 @@ Nothing here imports torch or a quantization library: libraries are asked throug
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pipeline import params, plugins, store
+from pipeline import named_files, params, plugins, store
 from pipeline.errors import UserError
-from pipeline.params import Params
+from pipeline.judge_settings import JudgeSettings
+from pipeline.params import Model, Params, Runtime
 from pipeline.preflight import disk, machine, memory, model, texts
 from pipeline.toolchains import preflight as toolchains
 
@@ -24,7 +28,7 @@ class Checked:
 
 def problems(settings: Params) -> list[str]:
     """Every mistake in params.yaml and what it points to: source, eval sets, calibration, texts, layers, machine."""
-    faulty_source = model.source_problems(settings)
+    faulty_source = model.source_problems(settings.model)
     return [
         *faulty_source,
         *texts.problems(settings),
@@ -55,9 +59,13 @@ def check(path: Path = store.PARAMS) -> Checked:
     """Params, fully checked.
 
     Raises:
-        UserError: with every mistake.
+        UserError: with every mistake; where params.yaml itself has some, with those that can be found in spite of them.
     """
-    settings = params.load(path)
+    raw = params.read(path)
+    wrong = list(params.problems(raw))
+    if wrong:
+        raise UserError([*(f"{path}: {problem}" for problem in wrong), *_found_in_spite_of(wrong, raw)])
+    settings = params.parse(raw)
     found = problems(settings)
     if found:
         raise UserError(found)
@@ -74,3 +82,18 @@ def _toolchains(settings: Params) -> list[str | None]:
     named = [("pipeline.quantizers", variant.quantizer) for variant in settings.variants.values()]
     named += [("pipeline.engines", variant.engine) for variant in settings.variants.values()]
     return [plugins.load(package, name).TOOLCHAIN for package, name in dict.fromkeys(named)]
+
+
+def _found_in_spite_of(wrong: Sequence[str], raw: Any) -> Iterator[str]:
+    """Mistakes in the files that a faulty params.yaml names, and in what those of its sections say that are right."""
+    if not isinstance(raw, dict):
+        return
+    faulty = {re.split(r"[.:]", problem)[0] for problem in wrong}
+    if "model" not in faulty:
+        yield from model.source_problems(Model.model_validate(raw["model"]))
+    files = named_files.named(raw)
+    yield from named_files.problems(files)
+    if "judge" not in faulty:
+        yield from texts.judge_problems(files.eval_sets, raw["judge"] and JudgeSettings.model_validate(raw["judge"]))
+    if "runtime" not in faulty:
+        yield from machine.device_problems(Runtime.model_validate(raw["runtime"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline import installed
-from pipeline.params import Params
+from pipeline.params import Params, Runtime
 from pipeline.preflight.texts import quantizer_settings
 from pipeline.probes import hardware, placement
 from pipeline.quantizers import Kernel
@@ -17,11 +17,16 @@ SOLE = "nothing else runs these weights, so the variant will fail"
 
 def problems(settings: Params) -> Iterator[str]:
     """Cores that are not there, a GPU asked for that cannot be used, and weights that no kernel here reads."""
-    cores = placement.problem(settings.runtime.cores)
+    yield from device_problems(settings.runtime)
+    yield from _kernel_problems(settings)
+
+
+def device_problems(runtime: Runtime) -> Iterator[str]:
+    """Cores that are not there, and a GPU asked for that cannot be used."""
+    cores = placement.problem(runtime.cores)
     if cores:
         yield cores
-    yield from _kernel_problems(settings)
-    if settings.runtime.device != "cuda":
+    if runtime.device != "cuda":
         return
     gpus, reason = hardware.gpus()
     if not gpus:

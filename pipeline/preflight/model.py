@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pipeline import checkpoint, installed, model_shape, plugins, store
 from pipeline.model_shape import ROW_PARALLEL, ModelShape
-from pipeline.params import Params
+from pipeline.params import Model, Params
 
 
-def source_problems(settings: Params) -> list[str]:
-    kind, wanted = settings.model.source_settings()
+def source_problems(model: Model) -> list[str]:
+    kind, wanted = model.source_settings()
     source = plugins.load("pipeline.sources", kind)
     return list(source.problems(source.Settings.model_validate(wanted)))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipeline import calibration, eval_sets, judge, overlap, plugins
+from pipeline import calibration, judge, named_files, plugins
 from pipeline.eval_sets import card
-from pipeline.judge_settings import key_problems
+from pipeline.judge_settings import JudgeSettings, key_problems
 from pipeline.params import Params, Variant
 from pipeline.preflight import model
 from pipeline.quantizers import QuantizerSettings
@@ -16,8 +16,8 @@ from pipeline.scorers import SCORERS
 
 def problems(settings: Params) -> Iterator[str]:
     """Every mistake in the texts, and in what scores the answers to them."""
-    yield from text_problems(settings)
-    yield from judge_problems(settings)
+    yield from named_files.problems(named_files.named(settings.model_dump()))
+    yield from judge_problems(settings.eval_sets, settings.judge)
 
 
 def notes(settings: Params) -> Iterator[str]:
@@ -50,49 +50,9 @@ def quantizer_settings(variant: Variant) -> QuantizerSettings:
     return settings
 
 
-def text_problems(settings: Params) -> Iterator[str]:
-    faulty = [problem for name in settings.eval_sets for problem in eval_sets.problems(name)]
-    sets = sorted({wanted.set for _, wanted in _calibrations(settings)})
-    faulty += [problem for name in sets for problem in calibration.set_problems(name)]
-    yield from faulty
-    for name, workload in settings.benchmark.workloads.items():
-        if not Path(workload.text).is_file():
-            yield f"benchmark.workloads.{name}.text: no file {workload.text}"
-    if not faulty:
-        for variant, wanted in _calibrations(settings):
-            have = len(calibration.texts(wanted.set))
-            if wanted.samples > have:
-                yield (
-                    f"variants.{variant}.settings.calibration.samples: {wanted.samples} asked for, but set "
-                    f"{wanted.set} has {have}"
-                )
-        for calibration_set in sets:
-            yield from overlap.leaks(calibration_set, settings.eval_sets)
-    yield from _fidelity_problems(settings, [] if faulty else sets)
-
-
-def _fidelity_problems(settings: Params, calibration_sets: Sequence[str]) -> Iterator[str]:
-    path = Path(settings.fidelity.text)
-    if not path.is_file():
-        yield f"fidelity.text: no file {path}"
-        return
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        yield f"fidelity.text: {path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
-        return
-    for name in calibration_sets:
-        shared = overlap.first_shared(text, overlap.calibration_runs(name))
-        if shared:
-            yield (
-                f"fidelity.text: {shared!r} stands both in {path} and in calibration set {name}, which "
-                "would flatter what was calibrated on it; change one of them"
-            )
-
-
-def judge_problems(settings: Params) -> Iterator[str]:
+def judge_problems(names: Iterable[str], settings: JudgeSettings | None) -> Iterator[str]:
     """What is wrong with the judge of the categories that need one; nothing where none does."""
-    readable = [name for name in settings.eval_sets if not card.card_problems(name)]
+    readable = [name for name in names if not card.card_problems(name)]
     judged = [
         (name, category)
         for name in readable
@@ -101,18 +61,11 @@ def judge_problems(settings: Params) -> Iterator[str]:
     ]
     for name in dict.fromkeys(name for name, _ in judged):
         yield from judge.label_problems(name)
-    if judged and settings.judge is not None:
-        yield from key_problems(settings.judge)
+    if judged and settings is not None:
+        yield from key_problems(settings)
         return
     for name, category in judged:
         yield (
             f"eval set {name}, category {category}: answers are scored by a language model, but `judge` in params.yaml "
             "is null; describe one there (at least base_url and model), or take the set out of eval_sets"
         )
-
-
-def _calibrations(settings: Params) -> Iterator[tuple[str, calibration.CalibrationSettings]]:
-    for name, variant in settings.variants.items():
-        wanted = quantizer_settings(variant)
-        if hasattr(wanted, "calibration"):
-            yield name, wanted.calibration

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pipeline import batches, checkpoint, judge, plugins, progress, records, store
 from pipeline.batches import Batch
 from pipeline.engines import EngineOptions, Question, Session, misplaced_reason
+from pipeline.errors import brief
 from pipeline.journal import Journal
 from pipeline.judge_settings import JudgeSettings
 from pipeline.metrics.aggregation import aggregate_scores
@@ -57,10 +58,17 @@ class Answers:
     """Of the items that were asked again one by one."""
 
 
+class NoRoom(Exception):
+    """The device ran out of memory over a batch."""
+
+
 def run(job: Job) -> QualityRecord:
     """Answer and score every item, write the items file, return the summary.
 
     What an earlier run on the same artifact, prompts and engine had finished when it was stopped is taken over.
+
+    Raises:
+        NoRoom: the device ran out of memory over a batch.
     """
     manifest = checkpoint.read_manifest(store.artifact(job.variant))
     items = read_prompts(job.eval_set)
@@ -208,13 +216,24 @@ def _answer(session: Session, work: Sequence[Batch], journal: Journal) -> Answer
         if number < len(journal.done):
             answers = [Answer.model_validate(row) for row in journal.done[number]["answers"]]
         else:
-            answers = _ask(session, batch)
+            answers = _ask_in_memory(session, batch)
             journal.add({"answers": [answer.model_dump(mode="json") for answer in answers]})
         ids = (item.item_id for item in batch.items)
         found[batch.alone].update(zip(ids, answers, strict=True))
         done += len(batch.items)
         progress.report(done, total, "items")
     return Answers(batched=found[False], alone=found[True])
+
+
+def _ask_in_memory(session: Session, batch: Batch) -> list[Answer]:
+    try:
+        return _ask(session, batch)
+    except Exception as error:
+        if not device.is_out_of_memory(error):
+            raise
+        count = f"{len(batch.items)} items at once" if len(batch.items) > 1 else "one item"
+        remedy = "lower evaluate.batch_size" if len(batch.items) > 1 else "nothing smaller can be asked"
+        raise NoRoom(f"out of memory over {count} ({brief(error)}); {remedy}") from None
 
 
 def _ask(session: Session, batch: Batch) -> list[Answer]:

@@ -370,7 +370,7 @@ def test_every_mistake_in_the_labels_is_told_with_its_line(labels_file: Path) ->
     found = judge.label_problems("colours")
     assert [problem.partition(": ")[2].partition(",")[0] for problem in found] == [
         "rubric: missing",
-        "passed: input should be a valid boolean",
+        "passed: must be true or false",
         "rubrik: unknown key; did you mean 'rubric'?",
         "not JSON (Expecting property name enclosed in double quotes at column 2)",
     ]

@@ -24,13 +24,13 @@ def category(**changes: Any) -> dict[str, Any]:
         (category(scorer="choise"), "categories.pick.scorer: no scorer 'choise'; did you mean 'choice'?"),
         (
             category(max_new_tokens=0),
-            "categories.pick.max_new_tokens: input should be greater than or equal to 1, got 0",
+            "categories.pick.max_new_tokens: must be 1 or more, got 0",
         ),
-        (category(weight=0), "categories.pick.weight: input should be greater than 0, got 0"),
-        (category(target=["yes"]), "categories.pick.target: input should be a valid dictionary, got ['yes']"),
-        ({"categories": {}}, "categories: dictionary should have at least 1 item after validation, not 0, got {}"),
-        ({"format": "chats"}, "format: input should be 'chat' or 'text', got 'chats'"),
-        ({"margin": 1}, "margin: input should be less than 1, got 1"),
+        (category(weight=0), "categories.pick.weight: must be more than 0, got 0"),
+        (category(target=["yes"]), "categories.pick.target: must be values by name, as in `name: value`, got ['yes']"),
+        ({"categories": {}}, "categories: must have 1 or more entries, got {}"),
+        ({"format": "chats"}, "format: must be 'chat' or 'text', got 'chats'"),
+        ({"margin": 1}, "margin: must be less than 1, got 1"),
         ({"system": " "}, "system: is empty, got ' '"),
         (
             {"template": "Answer as {'a': 1}: {question}"},
@@ -60,6 +60,35 @@ def category(**changes: Any) -> dict[str, Any]:
 def test_a_mistake_in_the_card_is_named_with_its_place(workspace: Path, card: dict[str, Any], problem: str) -> None:
     eval_set(workspace, **card)
     assert eval_sets.problems("colours") == [f"{PLACE}: {problem}"]
+
+
+def test_a_version_that_yaml_takes_for_a_number_is_to_be_quoted(workspace: Path) -> None:
+    path = eval_set(workspace).parent / "card.yaml"
+    path.write_text(path.read_text().replace("version: 1.0.0", "version: 1.0"))
+    assert eval_sets.problems("colours") == [f"{PLACE}: version: must be a text in quotes, got 1.0"]
+
+
+def test_a_folder_without_a_card_is_told_how_to_get_one(workspace: Path) -> None:
+    (eval_set(workspace).parent / "card.yaml").unlink()
+    assert eval_sets.problems("colours") == [
+        f"{PLACE}: missing; write one as docs/eval-sets.md shows, or take that of a set which `quantgate eval-set new "
+        "NAME` begins"
+    ]
+
+
+def test_a_faulty_card_does_not_hide_mistakes_of_the_items(workspace: Path) -> None:
+    lines = ["{", ITEMS[0] | {"prompt": ""}, ITEMS[1] | {"messages": []}, ITEMS[2] | {"category": "unknown"}]
+    eval_set(workspace, lines, name="x")
+    assert [problem.split(": ")[:2] for problem in eval_sets.problems("colours")] == [
+        [PLACE, "name is 'x', but the folder is 'colours'; make them equal"],
+        ["eval_sets/colours/items.jsonl:1", "not JSON (Expecting property name enclosed in double quotes at column 2)"],
+        ["eval_sets/colours/items.jsonl:2", "prompt"],
+        ["eval_sets/colours/items.jsonl:3", "messages"],
+        [
+            "eval_sets/colours/items.jsonl:3",
+            "needs exactly one of 'prompt', 'messages' and 'fields', has 'prompt' and 'messages'",
+        ],
+    ]
 
 
 def test_all_mistakes_of_a_card_come_at_once(workspace: Path) -> None:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.preflight.projects import PARAMS, complete, settings
-from unit.workspace import calibration_set, document, eval_set, write_yaml
+from unit.workspace import ITEMS, calibration_set, document, eval_set, write_yaml
 
-from pipeline import preflight, store
+from pipeline import params, preflight, store
 from pipeline.errors import UserError
 
 
@@ -33,9 +35,70 @@ def test_mistakes_in_different_files_come_at_once(project: Path) -> None:
     ]
 
 
-def test_faulty_params_are_told_before_anything_else_is_read(project: Path) -> None:
-    shutil.rmtree(project / "eval_sets")
-    write_yaml(project / "params.yaml", PARAMS | {"baselin": "fp16"})
+HERE = sorted(os.sched_getaffinity(0))
+WORDS_OF_CALIBRATION = (
+    "'a b c d e f g h' (8 words in a row, or 16 characters of Chinese, Japanese or Korean) stands in calibration set "
+    "plain too; change one of them"
+)
+
+
+def found_by_check() -> list[str]:
     with pytest.raises(UserError) as caught:
         preflight.check()
-    assert caught.value.problems == ("params.yaml: baselin: unknown key; did you mean 'baseline'?",)
+    return list(caught.value.problems)
+
+
+def test_a_mistake_in_params_hides_none_in_what_they_name(project: Path) -> None:
+    shutil.rmtree(project / "model")
+    eval_set(project, [ITEMS[0], ITEMS[1] | {"prompt": "a b c d e f g h"}])
+    calibration_set(project, [{"id": "s", "kind": "document", "text": "x a b c d e f g h y"}])
+    (project / "corpus.txt").unlink()
+    workloads = {"short": PARAMS["benchmark"]["workloads"]["short"] | {"text": "none.txt", "pairs": 0}}
+    changed = {
+        "baselin": "fp16",
+        "eval_sets": {"colours": {"weight": 0}, "colors": {}},
+        "benchmark": PARAMS["benchmark"] | {"workloads": workloads},
+        "runtime": PARAMS["runtime"] | {"cores": [9999]},
+    }
+    write_yaml(project / "params.yaml", PARAMS | changed)
+    assert [problem.split(": ")[:2] for problem in found_by_check()] == [
+        ["params.yaml", "benchmark.workloads.short.pairs"],
+        ["params.yaml", "eval_sets.colours.weight"],
+        ["params.yaml", "baselin"],
+        ["model.source.path", "model"],
+        ["eval_sets/colors", "no such eval set (there are: colours)"],
+        ["benchmark.workloads.short.text", "no file none.txt"],
+        ["variants.int4.settings.calibration.samples", "2 asked for, but set plain has 1"],
+        ["eval set colours, item name-1", WORDS_OF_CALIBRATION],
+        ["fidelity.text", "no file corpus.txt"],
+        ["runtime.cores", f"[9999] must be some of the cores that this process may use: {HERE}"],
+    ]
+
+
+@pytest.mark.parametrize("section", ["model", "judge", "runtime", "variants", "eval_sets", "benchmark", "fidelity"])
+@pytest.mark.parametrize("value", [None, 3, [], {}, {"x": None}, {"x": {"settings": {"calibration": 3}, "text": 3}}])
+@pytest.mark.usefixtures("project")
+def test_a_section_of_any_kind_is_told_without_a_crash(section: str, value: Any) -> None:
+    write_yaml(store.PARAMS, PARAMS | {section: value})
+    if (section, value) != ("judge", None):
+        assert found_by_check()[0].startswith(f"params.yaml: {section}")
+
+
+@pytest.mark.parametrize(("content", "given"), [("", "nothing"), ("- 1", "[1]")])
+def test_params_that_are_no_settings_are_told_alone(project: Path, content: str, given: str) -> None:
+    store.PARAMS.write_text(content)
+    assert found_by_check() == [f"params.yaml: must be settings by name, as in `name: value`, got {given}"]
+
+
+def test_one_faulty_set_hides_nothing_between_the_others(project: Path) -> None:
+    """Not what an eval set shares with the calibration set, nor what the fidelity text does."""
+    shared = "a b c d e f g h"
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": shared}])
+    eval_set(project, [ITEMS[1] | {"prompt": shared}])
+    (project / "corpus.txt").write_text(shared)
+    raw = PARAMS | {"eval_sets": {"colors": {}, "colours": {}}}
+    assert [problem.split(": ")[0] for problem in preflight.problems(params.parse(raw))] == [
+        "eval_sets/colors",
+        "eval set colours, item name-1",
+        "fidelity.text",
+    ]

@@ -7,7 +7,7 @@ import pytest
 from unit.preflight.projects import CALIBRATION, PARAMS, settings
 from unit.workspace import CARD, ITEMS, calibration_set, document, eval_set, write_lines
 
-from pipeline import params, preflight
+from pipeline import named_files, params, preflight
 from pipeline.params import Params
 from pipeline.preflight import model, texts
 
@@ -38,8 +38,8 @@ def test_words_that_an_eval_item_shares_with_the_calibration_set_are_told(projec
 def test_the_shipped_project_has_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     shipped = params.load()
-    assert model.source_problems(shipped) == []
-    assert list(texts.text_problems(shipped)) == []
+    assert model.source_problems(shipped.model) == []
+    assert list(named_files.problems(named_files.named(shipped.model_dump()))) == []
 
 
 def test_more_calibration_samples_than_there_are_is_a_problem(project: Path) -> None:

@@ -36,11 +36,18 @@ def job(batch_size: int = 3, invariance_items: int = 0, judge: JudgeSettings | N
 class FakeSession:
     """Answers with the text that `answers` holds for the item; picks the choice that is named there."""
 
-    def __init__(self, answers: Mapping[str, str], dies_at: int | None = None, alone: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        answers: Mapping[str, str],
+        dies_at: int | None = None,
+        alone: Mapping[str, str] = {},
+        dies_of: BaseException | None = None,
+    ) -> None:
         self.asked: list[tuple[int, int]] = []
         """Items and answer limit of each batch."""
         self.shared: list[tuple[int, ...]] = []
         self._dies_at = dies_at
+        self._dies_of = dies_of or KeyboardInterrupt()
         self._tokenizer = Tokenizer(store.BASE)
         self._items = {tuple(item.token_ids): item for item in evaluate.read_prompts("colours")}
         self._answers = answers
@@ -67,7 +74,7 @@ class FakeSession:
 
     def _note(self, prompts: int, limit: int, shared: Sequence[int]) -> None:
         if len(self.asked) == self._dies_at:
-            raise KeyboardInterrupt
+            raise self._dies_of
         self.asked.append((prompts, limit))
         self.shared.append(tuple(shared))
 
@@ -161,6 +168,25 @@ def test_the_likeliest_choice_is_the_answer(monkeypatch: pytest.MonkeyPatch, pic
     assert (item.output_tokens, item.flaw) == (0, None)
     assert record.finish_reasons[FinishReason.CHOICE] == 1
     assert session.asked == [(2, 6), (1, 12), (1, 0)]
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("dies_at", "reason"),
+    [
+        (0, r"^out of memory over one item \(MemoryError: no 2 GiB\); nothing smaller can be asked$"),
+        (1, r"^out of memory over 2 items at once \(MemoryError: no 2 GiB\); lower evaluate.batch_size$"),
+    ],
+)
+def test_want_of_memory_says_what_to_lower(monkeypatch: pytest.MonkeyPatch, dies_at: int, reason: str) -> None:
+    with pytest.raises(evaluate.NoRoom, match=reason):
+        run(monkeypatch, dies_at=dies_at, dies_of=MemoryError("no 2 GiB"))
+
+
+@pytest.mark.usefixtures("project")
+def test_any_other_mistake_is_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"^bad$"):
+        run(monkeypatch, dies_at=1, dies_of=ValueError("bad"))
 
 
 @pytest.mark.usefixtures("project")

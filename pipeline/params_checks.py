@@ -1,0 +1,144 @@
+"""What a schema cannot say of params.yaml: names that point nowhere, settings of plugins, impossible bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipeline import plugins, smoke_settings
+from pipeline.errors import nearest
+from pipeline.metrics import catalogue
+from pipeline.yaml_files import section_problems
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+PLUGINS = {"source": "pipeline.sources", "quantizer": "pipeline.quantizers", "engine": "pipeline.engines"}
+
+
+def problems(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Every such mistake in the raw value of params.yaml; parts that are of a wrong kind are left to the schema."""
+    yield from _name_problems(raw)
+    yield from _plugin_problems(raw)
+    yield from _reference_problems(raw)
+    yield from _fidelity_problems(mapping(raw, "fidelity"))
+    yield from smoke_settings.problems(mapping(raw, "smoke"), mapping(raw, "fidelity").get("tokens"))
+
+
+def mapping(raw: Any, *keys: str) -> Mapping[str, Any]:
+    """The mapping at a path, or an empty one where the file has something else."""
+    for key in keys:
+        raw = raw.get(key) if isinstance(raw, dict) else None
+    return raw if isinstance(raw, dict) else {}
+
+
+def _name_problems(raw: Mapping[str, Any]) -> Iterator[str]:
+    for keys in (("variants",), ("eval_sets",), ("gates",), ("benchmark", "workloads")):
+        for name in mapping(raw, *keys):
+            if not NAME.fullmatch(str(name)):
+                yield (
+                    f"{'.'.join(keys)}: {name!r} is not a valid name; "
+                    "use lower-case letters, digits and '-', beginning with a letter or digit"
+                )
+
+
+def _plugin_problems(raw: Mapping[str, Any]) -> Iterator[str]:
+    source = dict(mapping(raw, "model", "source"))
+    if isinstance(mapping(raw, "model").get("source"), dict):
+        yield from _settings_problems("model.source", "kind", "source", source.pop("kind", None), source)
+    for name in mapping(raw, "variants"):
+        variant = mapping(raw, "variants", name)
+        place = f"variants.{name}"
+        settings = variant.get("settings", {})
+        if isinstance(variant.get("quantizer"), str) and isinstance(settings, dict):
+            yield from _settings_problems(place, "quantizer", "quantizer", variant["quantizer"], settings)
+        engine = variant.get("engine")
+        if isinstance(engine, str):
+            yield from _engine_problems(place, engine, variant.get("quantizer"))
+
+
+def _settings_problems(place: str, key: str, kind: str, name: Any, settings: dict[str, Any]) -> Iterator[str]:
+    allowed = plugins.names(PLUGINS[kind])
+    if name not in allowed:
+        yield f"{place}.{key}: unknown {kind} {name!r}; {nearest(str(name), allowed)}"
+        return
+    inner = f"{place}.settings" if kind == "quantizer" else place
+    yield from section_problems(plugins.load(PLUGINS[kind], name).Settings, settings, inner)
+
+
+def _engine_problems(place: str, engine: str, quantizer: Any) -> Iterator[str]:
+    allowed = plugins.names(PLUGINS["engine"])
+    if engine not in allowed:
+        yield f"{place}.engine: unknown engine {engine!r}; {nearest(engine, allowed)}"
+    elif quantizer in plugins.names(PLUGINS["quantizer"]):
+        made = plugins.load(PLUGINS["quantizer"], quantizer).FORMAT
+        loads = plugins.load(PLUGINS["engine"], engine).FORMATS
+        if made not in loads:
+            yield f"{place}: engine {engine!r} cannot load the {made!r} format; it loads {', '.join(sorted(loads))}"
+
+
+def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:
+    """Bounds that cannot be meant.
+
+    Points or per cent for a share, a multiple of what is 0 or 1 by definition, and a multiple of what is also compared
+    with the baseline in pairs.
+    """
+    metric = catalogue.BY_NAME.get(str(gate.get("metric")))
+    if metric is None:
+        return
+    if gate.get("relative") is True and metric.versus_baseline:
+        yield f"{place}.relative: {metric.name} is relative to the baseline already; give the bound itself"
+    if gate.get("relative") is True and metric.paired:
+        better = "higher" if catalogue.BY_NAME[metric.paired].higher_is_better else "lower"
+        yield (
+            f"{place}.relative: the ratio of two values of {metric.name} has no interval; give a bound on "
+            f"{metric.paired} instead, for which variant and baseline are paired ({better} is better)"
+        )
+    for key in ("at_least", "at_most"):
+        bound = gate.get(key)
+        if metric.unit == "share" and isinstance(bound, int | float) and not gate.get("relative") and abs(bound) > 1:
+            yield f"{place}.{key}: {metric.name} is a share, so {bound} is out of reach; 8 points are 0.08"
+
+
+def _fidelity_problems(fidelity: Mapping[str, Any]) -> Iterator[str]:
+    tokens, window = fidelity.get("tokens"), fidelity.get("window_tokens")
+    if isinstance(tokens, int) and isinstance(window, int) and tokens < 2 * window:
+        yield (
+            f"fidelity.tokens: {tokens} are fewer than two windows of {window} (fidelity.window_tokens); ask for at "
+            f"least {2 * window}, or for shorter windows"
+        )
+
+
+def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:
+    variants = list(mapping(raw, "variants"))
+    baseline = raw.get("baseline")
+    if isinstance(baseline, str) and variants and baseline not in variants:
+        yield f"baseline: no variant {baseline!r}; {nearest(baseline, variants)}"
+    workloads = list(mapping(raw, "benchmark", "workloads"))
+    workload = mapping(raw, "decision").get("workload")
+    if isinstance(workload, str) and workloads and workload not in workloads:
+        yield f"decision.workload: no workload {workload!r}; {nearest(workload, workloads)}"
+    sweep = mapping(raw, "benchmark", "sweep").get("workload")
+    if isinstance(sweep, str) and workloads and sweep not in workloads:
+        yield f"benchmark.sweep.workload: no workload {sweep!r}; {nearest(sweep, workloads)}"
+    pairs: dict[str, tuple[str, str]] = {}
+    for variant in map(str, variants):
+        for eval_set in map(str, mapping(raw, "eval_sets")):
+            first = pairs.setdefault(f"{variant}-{eval_set}", (variant, eval_set))
+            if first != (variant, eval_set):
+                yield (
+                    f"variants.{variant}: with eval set {eval_set!r} it has the same stage name as variant "
+                    f"{first[0]!r} with {first[1]!r}; rename one"
+                )
+    known = [metric.name for metric in catalogue.METRICS]
+    ranked = [metric.name for metric in catalogue.METRICS if metric.higher_is_better is not None]
+    prefer = mapping(raw, "decision").get("prefer")
+    for name in prefer if isinstance(prefer, list) else []:
+        if isinstance(name, str) and name not in ranked:
+            yield f"decision.prefer: no metric {name!r} that has a better direction; {nearest(name, ranked)}"
+    for gate in mapping(raw, "gates"):
+        settings = mapping(raw, "gates", gate)
+        if isinstance(settings.get("metric"), str) and settings["metric"] not in known:
+            yield f"gates.{gate}.metric: no metric {settings['metric']!r}; {nearest(settings['metric'], known)}"
+        yield from _bound_problems(f"gates.{gate}", settings)
+        if settings and sum(settings.get(bound) is not None for bound in ("at_least", "at_most")) != 1:
+            yield f"gates.{gate}: give exactly one of at_least and at_most"
