@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from pipeline import calibration, checkpoint, eval_sets, judge, overlap, params, plugins, store
+from pipeline import checkpoint, judge, named_files, params, plugins, store
 from pipeline.errors import UserError
 from pipeline.eval_sets import card
-from pipeline.judge_settings import key_problems
-from pipeline.params import Params
+from pipeline.judge_settings import JudgeSettings, key_problems
+from pipeline.params import Model, Params, Runtime
 from pipeline.probes import hardware, placement
+from pipeline.report.breakdown.words import counted
 from pipeline.scorers import SCORERS
 
 DISK_MARGIN = 1.2
@@ -19,66 +22,26 @@ DISK_MARGIN = 1.2
 
 def problems(settings: Params) -> list[str]:
     """Every mistake in what params.yaml points to: source, eval sets, calibration, texts, layers, disk."""
-    faulty_source = source_problems(settings)
+    faulty_source = source_problems(settings.model)
     return [
         *faulty_source,
-        *text_problems(settings),
-        *judge_problems(settings),
+        *named_files.problems(named_files.named(settings.model_dump())),
+        *judge_problems(settings.eval_sets, settings.judge),
         *([] if faulty_source else [*layer_problems(settings), *context_problems(settings)]),
-        *device_problems(settings),
+        *device_problems(settings.runtime),
         *disk_problems(settings),
     ]
 
 
-def source_problems(settings: Params) -> list[str]:
-    kind, wanted = settings.model.source_settings()
+def source_problems(model: Model) -> list[str]:
+    kind, wanted = model.source_settings()
     source = plugins.load("pipeline.sources", kind)
     return list(source.problems(source.Settings.model_validate(wanted)))
 
 
-def text_problems(settings: Params) -> Iterator[str]:
-    faulty = [problem for name in settings.eval_sets for problem in eval_sets.problems(name)]
-    sets = sorted({wanted.set for _, wanted in _calibrations(settings)})
-    faulty += [problem for name in sets for problem in calibration.set_problems(name)]
-    yield from faulty
-    for name, workload in settings.benchmark.workloads.items():
-        if not Path(workload.text).is_file():
-            yield f"benchmark.workloads.{name}.text: no file {workload.text}"
-    if not faulty:
-        for variant, wanted in _calibrations(settings):
-            have = len(calibration.texts(wanted.set))
-            if wanted.samples > have:
-                yield (
-                    f"variants.{variant}.settings.calibration.samples: {wanted.samples} asked for, but set "
-                    f"{wanted.set} has {have}"
-                )
-        for calibration_set in sets:
-            yield from overlap.leaks(calibration_set, settings.eval_sets)
-    yield from _fidelity_problems(settings, [] if faulty else sets)
-
-
-def _fidelity_problems(settings: Params, calibration_sets: Sequence[str]) -> Iterator[str]:
-    path = Path(settings.fidelity.text)
-    if not path.is_file():
-        yield f"fidelity.text: no file {path}"
-        return
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        yield f"fidelity.text: {path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
-        return
-    for name in calibration_sets:
-        shared = overlap.first_shared(text, overlap.calibration_runs(name))
-        if shared:
-            yield (
-                f"fidelity.text: {shared!r} stands both in {path} and in calibration set {name}, which "
-                "would flatter what was calibrated on it; change one of them"
-            )
-
-
-def judge_problems(settings: Params) -> Iterator[str]:
+def judge_problems(names: Iterable[str], settings: JudgeSettings | None) -> Iterator[str]:
     """What is wrong with the judge of the categories that need one; nothing where none does."""
-    readable = [name for name in settings.eval_sets if not card.card_problems(name)]
+    readable = [name for name in names if not card.card_problems(name)]
     judged = [
         (name, category)
         for name in readable
@@ -87,8 +50,8 @@ def judge_problems(settings: Params) -> Iterator[str]:
     ]
     for name in dict.fromkeys(name for name, _ in judged):
         yield from judge.label_problems(name)
-    if judged and settings.judge is not None:
-        yield from key_problems(settings.judge)
+    if judged and settings is not None:
+        yield from key_problems(settings)
         return
     for name, category in judged:
         yield (
@@ -138,11 +101,11 @@ def context_problems(settings: Params) -> list[str]:
     return found
 
 
-def device_problems(settings: Params) -> list[str]:
+def device_problems(runtime: Runtime) -> list[str]:
     """`cuda` asked for where the driver shows no GPU, or cores that are not there."""
-    cores = placement.problem(settings.runtime.cores)
+    cores = placement.problem(runtime.cores)
     found = [cores] if cores else []
-    if settings.runtime.device != "cuda":
+    if runtime.device != "cuda":
         return found
     gpus, reason = hardware.gpus()
     return (
@@ -161,16 +124,9 @@ def disk_problems(settings: Params) -> list[str]:
     if needed <= free:
         return []
     return [
-        f"disk: {len(absent)} artifacts and their DVC cache may need {needed / 2**30:.1f} GiB, but only "
-        f"{free / 2**30:.1f} GiB are free; make room, remove variants, or move the cache with `dvc cache dir`"
+        f"disk: {counted(len(absent), 'artifact', 'artifacts')} and the DVC cache may need {needed / 2**30:.1f} GiB, "
+        f"but only {free / 2**30:.1f} GiB are free; make room, remove variants, or move the cache with `dvc cache dir`"
     ]
-
-
-def _calibrations(settings: Params) -> Iterator[tuple[str, calibration.CalibrationSettings]]:
-    for name, variant in settings.variants.items():
-        wanted = plugins.load("pipeline.quantizers", variant.quantizer).Settings.model_validate(variant.settings)
-        if hasattr(wanted, "calibration"):
-            yield name, wanted.calibration
 
 
 def require(settings: Params) -> None:
@@ -180,7 +136,30 @@ def require(settings: Params) -> None:
 
 
 def check(path: Path = store.PARAMS) -> Params:
-    """Params, fully checked. Raises UserError with every mistake."""
-    settings = params.load(path)
+    """Params, fully checked.
+
+    Raises:
+        UserError: with every mistake; where params.yaml itself has some, with those that can be found in spite of them.
+    """
+    raw = params.read(path)
+    wrong = list(params.problems(raw))
+    if wrong:
+        raise UserError([*(f"{path}: {problem}" for problem in wrong), *_found_in_spite_of(wrong, raw)])
+    settings = params.parse(raw)
     require(settings)
     return settings
+
+
+def _found_in_spite_of(wrong: Sequence[str], raw: Any) -> Iterator[str]:
+    """Mistakes in the files that a faulty params.yaml names, and in what those of its sections say that are right."""
+    if not isinstance(raw, dict):
+        return
+    faulty = {re.split(r"[.:]", problem)[0] for problem in wrong}
+    if "model" not in faulty:
+        yield from source_problems(Model.model_validate(raw["model"]))
+    files = named_files.named(raw)
+    yield from named_files.problems(files)
+    if "judge" not in faulty:
+        yield from judge_problems(files.eval_sets, raw["judge"] and JudgeSettings.model_validate(raw["judge"]))
+    if "runtime" not in faulty:
+        yield from device_problems(Runtime.model_validate(raw["runtime"]))

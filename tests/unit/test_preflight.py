@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from unit.workspace import CARD, ITEMS, calibration_set, document, eval_set, write_lines, write_yaml
 
-from pipeline import checkpoint, params, preflight, store
+from pipeline import checkpoint, named_files, params, preflight, store
 from pipeline.errors import UserError
 from pipeline.params import Params
 from pipeline.probes import hardware
@@ -128,12 +128,66 @@ def test_sets_that_are_not_there_are_told() -> None:
     ]
 
 
-def test_faulty_params_are_told_before_anything_else_is_read(project: Path) -> None:
-    shutil.rmtree(project / "eval_sets")
-    write_yaml(project / "params.yaml", PARAMS | {"baselin": "fp16"})
+def found_by_check() -> list[str]:
     with pytest.raises(UserError) as caught:
         preflight.check()
-    assert caught.value.problems == ("params.yaml: baselin: unknown key; did you mean 'baseline'?",)
+    return list(caught.value.problems)
+
+
+def test_a_mistake_in_params_hides_none_in_what_they_name(project: Path) -> None:
+    shutil.rmtree(project / "model")
+    eval_set(project, [ITEMS[0], ITEMS[1] | {"prompt": "a b c d e f g h"}])
+    calibration_set(project, [{"id": "s", "kind": "document", "text": "x a b c d e f g h y"}])
+    (project / "corpus.txt").unlink()
+    workloads = {"short": PARAMS["benchmark"]["workloads"]["short"] | {"text": "none.txt", "pairs": 0}}
+    changed = {
+        "baselin": "fp16",
+        "eval_sets": {"colours": {"weight": 0}, "colors": {}},
+        "benchmark": PARAMS["benchmark"] | {"workloads": workloads},
+        "runtime": PARAMS["runtime"] | {"cores": [9999]},
+    }
+    write_yaml(project / "params.yaml", PARAMS | changed)
+    assert [problem.removeprefix("params.yaml: ").split(": ")[0] for problem in found_by_check()] == [
+        "benchmark.workloads.short.pairs",
+        "eval_sets.colours.weight",
+        "baselin",
+        "model.source.path",
+        "eval_sets/colors",
+        "benchmark.workloads.short.text",
+        "variants.int4.settings.calibration.samples",
+        "eval set colours, item name-1",
+        "fidelity.text",
+        "runtime.cores",
+    ]
+
+
+@pytest.mark.parametrize("section", ["model", "judge", "runtime", "variants", "eval_sets", "benchmark", "fidelity"])
+@pytest.mark.parametrize("value", [None, 3, [], {}, {"x": None}, {"x": {"settings": {"calibration": 3}, "text": 3}}])
+@pytest.mark.usefixtures("project")
+def test_a_section_of_any_kind_is_told_without_a_crash(section: str, value: Any) -> None:
+    write_yaml(store.PARAMS, PARAMS | {section: value})
+    if (section, value) != ("judge", None):
+        assert found_by_check()[0].startswith(f"params.yaml: {section}")
+
+
+@pytest.mark.parametrize(("content", "given"), [("", "nothing"), ("- 1", "[1]")])
+def test_params_that_are_no_settings_are_told_alone(project: Path, content: str, given: str) -> None:
+    store.PARAMS.write_text(content)
+    assert found_by_check() == [f"params.yaml: must be settings by name, as in `name: value`, got {given}"]
+
+
+def test_one_faulty_set_hides_nothing_between_the_others(project: Path) -> None:
+    """Not what an eval set shares with the calibration set, nor what the fidelity text does."""
+    shared = "a b c d e f g h"
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": shared}])
+    eval_set(project, [ITEMS[1] | {"prompt": shared}])
+    (project / "corpus.txt").write_text(shared)
+    raw = PARAMS | {"eval_sets": {"colors": {}, "colours": {}}}
+    assert [problem.split(": ")[0] for problem in preflight.problems(params.parse(raw))] == [
+        "eval_sets/colors",
+        "eval set colours, item name-1",
+        "fidelity.text",
+    ]
 
 
 def test_words_that_an_eval_item_shares_with_the_calibration_set_are_told(project: Path) -> None:
@@ -146,8 +200,8 @@ def test_words_that_an_eval_item_shares_with_the_calibration_set_are_told(projec
 def test_the_shipped_project_has_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     shipped = params.load()
-    assert preflight.source_problems(shipped) == []
-    assert list(preflight.text_problems(shipped)) == []
+    assert preflight.source_problems(shipped.model) == []
+    assert list(named_files.problems(named_files.named(shipped.model_dump()))) == []
 
 
 def test_more_calibration_samples_than_there_are_is_a_problem(project: Path) -> None:
@@ -294,7 +348,7 @@ def test_the_missing_artifacts_and_their_cache_must_fit_on_the_disk(
     assert preflight.disk_problems(settings()) == []
     with_free(monkeypatch, needed - 1)
     [problem] = preflight.disk_problems(settings())
-    assert problem.startswith("disk: 3 artifacts and their DVC cache may need 0.0 GiB, but only 0.0 GiB are free")
+    assert problem.startswith("disk: 3 artifacts and the DVC cache may need 0.0 GiB, but only 0.0 GiB are free")
 
 
 def test_artifacts_that_are_there_need_no_room(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,6 +357,6 @@ def test_artifacts_that_are_there_need_no_room(project: Path, monkeypatch: pytes
         complete(store.artifact(name), project / "model")
     with_free(monkeypatch, 0)
     [problem] = preflight.disk_problems(settings())
-    assert problem.startswith("disk: 1 artifacts")
+    assert problem.startswith("disk: 1 artifact and the DVC cache may need")
     complete(store.artifact("int4"), project / "model")
     assert preflight.disk_problems(settings()) == []
