@@ -18,12 +18,14 @@ from pipeline.eval_sets.lint import TO_FILL_IN
 from pipeline.eval_sets.scaffold import require_new
 
 PACKAGE = "pipeline.eval_sets.importers"
+HUB = "hub"
 MAX_NEW_TOKENS = 64
 """Limit of an answer where neither the source nor the user gives one."""
 
 
 def formats() -> list[str]:
-    return [name.replace("_", "-") for name in plugins.names(PACKAGE)]
+    """What `--format` takes; a hub data set is told by its name instead."""
+    return [name.replace("_", "-") for name in plugins.names(PACKAGE) if name != HUB]
 
 
 def run(
@@ -39,7 +41,8 @@ def run(
     """Write `eval_sets/<name>` from the source; returns what the user should know.
 
     Raises:
-        UserError: there is such a set already, or with everything that cannot be taken over. Nothing is written then.
+        UserError: there is such a set already, this is no project folder, or with everything that cannot be taken
+            over. Nothing is written then.
     """
     require_new(name)
     importer = _importer(source, source_format, options)
@@ -80,11 +83,7 @@ _Dumper.add_representer(str, _text_node)
 
 
 def _importer(source: str, source_format: str | None, options: Options) -> Any:
-    wanted = "hub" if source.startswith(PREFIX) else source_format
-    if wanted is None:
-        raise UserError(f"--format: needed for a file; allowed: {', '.join(formats())}")
-    if wanted not in formats():
-        raise UserError(f"--format {wanted}: not known; {nearest(wanted, formats())}")
+    wanted = _format(source, source_format)
     importer = plugins.load(PACKAGE, wanted.replace("-", "_"))
     useless = [
         f"--{key.replace('_', '-')}: means nothing to the format {wanted}"
@@ -94,6 +93,21 @@ def _importer(source: str, source_format: str | None, options: Options) -> Any:
     if useless:
         raise UserError(useless)
     return importer
+
+
+def _format(source: str, given: str | None) -> str:
+    """Raises UserError when `--format` is none for a file, or is given for a hub data set."""
+    if source.startswith(PREFIX):
+        if given is not None:
+            raise UserError(f"--format {given}: a file has a format, but {source} is a hub data set; leave it out")
+        return HUB
+    allowed = f"allowed: {', '.join(formats())}; a data set on the hub is named {PREFIX}owner/name, without --format"
+    if given is None:
+        raise UserError(f"--format: needed for a file; {allowed}")
+    if given not in formats():
+        hint = allowed if given == HUB else nearest(given, formats())
+        raise UserError(f"--format {given}: no format of a file; {hint}")
+    return given
 
 
 def _categories(draft: Draft, max_new_tokens: int) -> dict[str, dict[str, Any]]:

@@ -38,15 +38,20 @@ def check(name: str, margin: float | None = None, calibration_set: str | None = 
         calibration_set: the one to look for leaks into; by default all.
     """
     calibrations = [calibration_set] if calibration_set else _calibration_sets()
-    faulty = [*problems(name), *(problem for each in calibrations for problem in calibration.set_problems(each))]
-    if faulty:
-        return Findings(faulty, [], ["mend these first: the other checks need a set that can be read"])
+    unreadable = {each: found for each in calibrations if (found := _calibration_problems(each, calibration_set))}
+    faulty = [problem for found in unreadable.values() for problem in found]
+    own = problems(name)
+    if own:
+        return Findings([*own, *faulty], [], ["mend these first: the other checks need an eval set that can be read"])
     card, items = read_card(name), read_items(name)
     lengths, notes = _lengths(name)
+    if unreadable:
+        notes.append(f"leaks into {', '.join(unreadable)} were not looked for, since it cannot be read")
     return Findings(
         errors=[
+            *faulty,
             *duplicates.exact(card, items),
-            *(leak for each in calibrations for leak in overlap.leaks(each, [name])),
+            *(leak for each in calibrations if each not in unreadable for leak in overlap.leaks(each, [name])),
         ],
         warnings=[
             *_unwritten(card),
@@ -64,6 +69,12 @@ def check(name: str, margin: float | None = None, calibration_set: str | None = 
 
 def _calibration_sets() -> list[str]:
     return sorted(path.name for path in store.CALIBRATION.glob("*") if path.is_dir())
+
+
+def _calibration_problems(name: str, asked_for: str | None) -> list[str]:
+    """What is wrong with a calibration set; one that is not there is a wrong option where it was asked for by name."""
+    place = "--calibration: " if name == asked_for and not calibration.folder(name).is_dir() else ""
+    return [f"{place}{problem}" for problem in calibration.set_problems(name)]
 
 
 def _summary(name: str, card: Card, items: Sequence[Item]) -> str:
@@ -108,7 +119,7 @@ def _near(card: Card, items: Sequence[Item]) -> Iterator[str]:
             "both the same group"
         )
     if len(pairs) > NEAR_SHOWN:
-        yield f"{len(pairs) - NEAR_SHOWN} more pairs of items share {duplicates.NEAR:.0%} of their wording or more"
+        yield f"further pairs of items that share at least {duplicates.NEAR:.0%} of it: {len(pairs) - NEAR_SHOWN}"
 
 
 def _trailing_space(name: str, card: Card) -> Iterator[str]:
@@ -138,12 +149,13 @@ def _lengths(name: str) -> tuple[list[str], list[str]]:
 def _size(items: Sequence[Item], margin: float) -> Iterator[str]:
     from pipeline.metrics.power import items_needed
 
-    needed = items_needed(margin, DISCORDANT)
-    if len(items) < needed:
+    needed, have = items_needed(margin, DISCORDANT), len(items)
+    if have < needed:
         clustered = ", and more where they share documents or groups" if any(item.cluster for item in items) else ""
         yield (
-            f"{len(items)} items: to rule out a loss of {margin:.1%} needs about {needed}{clustered}, if "
-            f"{DISCORDANT:.0%} of the items change between pass and fail; write more, or ask for a wider margin"
+            f"{have} {'item' if have == 1 else 'items'}: to rule out a loss of {margin:.1%} needs about "
+            f"{needed}{clustered}, if {DISCORDANT:.0%} of the items change between pass and fail; write more, or ask "
+            "for a wider margin"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 from pipeline import store
 from pipeline.errors import UserError
@@ -61,7 +62,7 @@ def create(name: str) -> list[str]:
     """Write the files; returns their paths.
 
     Raises:
-        UserError: the name will not do, or there is such a folder already.
+        UserError: this is no project folder, the name will not do, or there is such a folder already.
     """
     require_new(name)
     written = {
@@ -74,8 +75,16 @@ def create(name: str) -> list[str]:
 
 
 def require_new(name: str) -> None:
-    """Raises UserError when the name will not do, or there is such a folder already."""
+    """Raises UserError when this is no project folder, the name will not do, or there is such a folder already."""
+    found = list(_new_problems(name))
+    if found:
+        raise UserError(found)
+
+
+def _new_problems(name: str) -> Iterator[str]:
+    if not store.PARAMS.is_file():
+        yield f"{store.PARAMS}: not found. Run this in the folder that holds it, where {store.EVAL_SETS}/ belongs."
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise UserError(f"{name!r} is no name for an eval set: lower-case letters, digits and hyphens, such as my-set")
-    if folder(name).exists():
-        raise UserError(f"{folder(name)} is there already; choose another name, or remove it first")
+        yield f"{name!r} is no name for an eval set: lower-case letters, digits and hyphens, such as my-set"
+    elif folder(name).exists():
+        yield f"{folder(name)} is there already; choose another name, or remove it first"

@@ -16,6 +16,7 @@ from pipeline.eval_sets.importers._targets import require_scorer
 
 OPTIONS = frozenset({"scorer", "prompt_field", "answer_field", "choices_field", "category_field"})
 SEPARATOR = "|"
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
 
 
 def read(source: str, options: Options) -> Draft:
@@ -23,13 +24,46 @@ def read(source: str, options: Options) -> Draft:
     if options.scorer:
         require_scorer(options.scorer)
     path = Path(source)
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-    header = list(reader.fieldnames or [])
+    text = read_text(path)
+    _require_commas(path, text)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    header = _header(path, reader)
     columns = _columns(path, header, options)
     refusals = Refusals()
     found = items(_rows(path, reader, columns, refusals), columns, options.scorer, refusals)
     refusals.require_none()
     return Draft(found, provenance=f"Imported from the CSV file {path.name}.")
+
+
+def _header(path: Path, reader: csv.DictReader[str]) -> list[str]:
+    try:
+        return list(reader.fieldnames or [])
+    except csv.Error as error:
+        raise UserError(_not_csv(f"{path}:1", error)) from None
+
+
+def _require_commas(path: Path, text: str) -> None:
+    """Raises UserError when the first line says that the file is empty, is JSON, or has other separators."""
+    first = text.partition("\n")[0].strip()
+    if not first:
+        raise UserError(f"{path}:1: empty; the first line must name the columns, such as prompt,answer")
+    if first == "[" or first.startswith(("{", "[{")):
+        raise UserError(
+            f"{path}:1: holds JSON, not CSV; JSON lines are read by --format openai-evals and --format promptfoo"
+        )
+    other = next((name for sign, name in _OTHER_SEPARATORS.items() if sign in first), None)
+    if other and "," not in first:
+        raise UserError(f"{path}:1: its cells are separated by {other}; save it as CSV with commas")
+
+
+def _not_csv(place: str, error: csv.Error) -> str:
+    if "field limit" in str(error):
+        limit = f"{csv.field_size_limit():,}"
+        return (
+            f"{place}: a cell has more than {limit} characters; shorten it, or close the quotation mark that makes one "
+            "cell of many"
+        )
+    return f"{place}: not CSV ({error})"
 
 
 def _columns(path: Path, header: list[str], options: Options) -> Columns:
@@ -72,4 +106,4 @@ def _rows(
             else:
                 yield place, dict(row)
     except csv.Error as error:
-        raise UserError(f"{path}:{line}: not CSV ({error})") from None
+        raise UserError(_not_csv(f"{path}:{line}", error)) from None

@@ -47,7 +47,7 @@ def read(source: str, _: Options) -> Draft:
         description=str(config.value.get("description", "")),
         notes=[
             *(f"{config.place(key)}: {key!r} is left out" for key in config.value if key in _LEFT_OUT),
-            *(f"{key!r} of {count} tests is left out" for key, count in left_out.items()),
+            *(f"{key!r} is left out in {count} of {len(tests)} tests" for key, count in left_out.items()),
             *asserts.notes(items),
         ],
     )

@@ -16,6 +16,7 @@ GOOD = [item | {"id": f"{item['category']}-001"} for item in ITEMS]
 @pytest.fixture(autouse=True)
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").touch()
     power = SimpleNamespace(items_needed=lambda margin, discordant: 1 / margin)
     monkeypatch.setitem(sys.modules, "pipeline.metrics.power", power)
     return tmp_path
@@ -37,6 +38,19 @@ def test_a_new_set_is_written_once(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().err == (
         "error: eval_sets/my-set is there already; choose another name, or remove it first\n"
     )
+
+
+def test_outside_a_project_nothing_is_written(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workspace / "params.yaml").unlink()
+    (workspace / "a.csv").write_text("prompt,answer\nSky?,blue\n")
+    for arguments in (("new", "my-set"), ("import", "a.csv", "my-set", "--format", "csv")):
+        assert run(monkeypatch, *arguments) == 3
+        assert capsys.readouterr().err == (
+            "error: params.yaml: not found. Run this in the folder that holds it, where eval_sets/ belongs.\n"
+        )
+    assert [path.name for path in workspace.iterdir()] == ["a.csv"]
 
 
 def test_warnings_leave_the_exit_code_0_and_stand_apart_from_errors(
@@ -61,7 +75,9 @@ def test_a_calibration_set_can_be_named(
 ) -> None:
     eval_set(workspace, GOOD)
     assert run(monkeypatch, "check", "colours", "--calibration", "plane") == 3
-    assert "no such calibration set" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert told.err == "error: --calibration: calibration/plane: no such calibration set (there are: none)\n"
+    assert "mend these first" not in told.out
 
 
 def test_a_file_is_imported(

@@ -7,6 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project folder as working directory."""
+    """A project folder without eval sets as working directory."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").touch()
     return tmp_path

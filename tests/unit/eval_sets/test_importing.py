@@ -109,10 +109,18 @@ def test_a_source_without_items_is_refused() -> None:
 
 def test_the_format_must_be_known() -> None:
     source = write("a.csv", "prompt,answer\nSky?,blue\n")
-    assert refusals(source, None) == [
-        "--format: needed for a file; allowed: csv, hub, lm-eval, openai-evals, promptfoo"
+    files = "allowed: csv, lm-eval, openai-evals, promptfoo"
+    allowed = f"{files}; a data set on the hub is named hub:owner/name, without --format"
+    assert refusals(source, None) == [f"--format: needed for a file; {allowed}"]
+    assert refusals(source, "promptfu") == ["--format promptfu: no format of a file; did you mean 'promptfoo'?"]
+    assert refusals(source, "hub") == [f"--format hub: no format of a file; {allowed}"]
+
+
+@pytest.mark.parametrize("source_format", ["csv", "hub"])
+def test_a_hub_data_set_takes_no_format(source_format: str) -> None:
+    assert refusals("hub:org/bank", source_format) == [
+        f"--format {source_format}: a file has a format, but hub:org/bank is a hub data set; leave it out"
     ]
-    assert refusals(source, "promptfu") == ["--format promptfu: not known; did you mean 'promptfoo'?"]
 
 
 def test_options_that_mean_nothing_to_the_format_are_refused() -> None:

@@ -53,7 +53,20 @@ def test_mistakes_in_the_files_come_alone(workspace: Path) -> None:
 
 def test_a_calibration_set_that_is_not_there_is_told(workspace: Path) -> None:
     eval_set(workspace)
-    assert check(calibration_set="plane").errors == ["calibration/plane: no such calibration set (there are: none)"]
+    assert check(calibration_set="plane").errors == [
+        "--calibration: calibration/plane: no such calibration set (there are: none)"
+    ]
+
+
+def test_a_faulty_calibration_set_hides_no_mistake_of_the_eval_set(workspace: Path) -> None:
+    eval_set(workspace, [*CUSTOM, CUSTOM[1] | {"id": "name-002"}])
+    calibration_set(workspace, [document(1), document(1)])
+    found = check()
+    assert [error.split(": ")[0] for error in found.errors] == [
+        "calibration/plain/samples.jsonl:2",
+        "items name-001, name-002 ask the same; keep one",
+    ]
+    assert found.notes[1] == "leaks into plain were not looked for, since it cannot be read"
 
 
 def test_leaks_into_every_calibration_set_are_errors_unless_one_is_named(workspace: Path) -> None:

@@ -30,4 +30,15 @@ def test_nothing_is_overwritten(workspace: Path) -> None:
 def test_a_name_that_will_not_do_is_refused(workspace: Path, name: str) -> None:
     with pytest.raises(UserError, match="is no name for an eval set: lower-case letters, digits and hyphens"):
         scaffold.create(name)
+    assert [path.name for path in workspace.iterdir()] == ["params.yaml"]
+
+
+def test_outside_a_project_every_mistake_is_told(workspace: Path) -> None:
+    (workspace / "params.yaml").unlink()
+    with pytest.raises(UserError) as caught:
+        scaffold.create("My-Set")
+    assert [problem.split(":")[0] for problem in caught.value.problems] == [
+        "params.yaml",
+        "'My-Set' is no name for an eval set",
+    ]
     assert list(workspace.iterdir()) == []

@@ -77,6 +77,32 @@ def test_what_is_no_csv_is_told() -> None:
     assert "cannot be read" in refusals("csv", "none.csv")[0]
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "empty; the first line must name the columns, such as prompt,answer"),
+        ("\n\n", "empty; the first line must name the columns, such as prompt,answer"),
+        ("prompt;answer\nx;y\n", "its cells are separated by semicolons; save it as CSV with commas"),
+        ('"prompt"\t"answer"\n', "its cells are separated by tabs; save it as CSV with commas"),
+        (
+            '{"input": "x", "ideal": "y"}\n',
+            "holds JSON, not CSV; JSON lines are read by --format openai-evals and --format promptfoo",
+        ),
+        ('"prompt', "not CSV (unexpected end of data)"),
+    ],
+)
+def test_a_first_line_that_is_no_header_is_told(content: str, problem: str) -> None:
+    assert refusals("csv", write("a.csv", content)) == [f"a.csv:1: {problem}"]
+
+
+@pytest.mark.parametrize(("before", "line"), [("prompt,answer\na,b\n", 3), ('"', 1)])
+def test_a_cell_that_is_too_long_is_told(before: str, line: int) -> None:
+    assert refusals("csv", write("a.csv", before + "x" * 140_000)) == [
+        f"a.csv:{line}: a cell has more than 131,072 characters; shorten it, or close the quotation mark that makes "
+        "one cell of many"
+    ]
+
+
 def test_a_column_that_stands_there_twice_is_refused() -> None:
     name = write("a.csv", "prompt,prompt,answer\na,b,c\n")
     assert refusals("csv", name) == ["a.csv:1: column 'prompt' stands there 2 times; keep one of them"]

@@ -152,8 +152,8 @@ def test_what_has_no_bearing_on_the_items_is_left_out_and_told() -> None:
     assert draft.description == "Greetings"
     assert draft.notes[:3] == [
         "c.yaml:18: 'providers' is left out",
-        "'description' of 2 tests is left out",
-        "'metadata' of 1 tests is left out",
+        "'description' is left out in 2 of 2 tests",
+        "'metadata' is left out in 1 of 2 tests",
     ]
     assert draft.notes[3].startswith("contains and its kin look for whole words")
 
