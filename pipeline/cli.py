@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.commands import eval_set
+from pipeline.error_lists import shortened
 from pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pipeline.records import VariantDecision
     from pipeline.report.analysis import Analysis
 
+PROGRAM = "quantgate"
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "UNDECIDED": 2}
 """Of `gate`, by verdict."""
 USER_ERROR, CRASH = 3, 70
@@ -27,10 +29,13 @@ app.add_typer(eval_set.app, name="eval-set")
 def check() -> None:
     """Find everything that is wrong with params.yaml and what it points to, in seconds, before any work."""
     from pipeline import preflight
+    from pipeline.report.breakdown.words import counted
 
     settings = preflight.check()
     later = "" if preflight.checkpoint_folder(settings) else "; layer shapes are checked once the base model is there"
-    typer.echo(f"params.yaml is good: {len(settings.variants)} variants, {len(settings.eval_sets)} eval sets{later}")
+    variants = counted(len(settings.variants), "variant", "variants")
+    eval_sets = counted(len(settings.eval_sets), "eval set", "eval sets")
+    typer.echo(f"params.yaml is good: {variants}, {eval_sets}{later}")
 
 
 @app.command()
@@ -51,12 +56,12 @@ def retry(
 
 @app.command()
 def show() -> None:
-    """Print the table of all variants."""
+    """Print the table of all variants; one that is older than an eval set is shown with a warning."""
     from rich.console import Console
 
     from pipeline.report import terminal
 
-    analysis = _analysis()
+    analysis = _analysis(refuses_old_sets=False)
     console = Console()
     console.print(terminal.table(analysis, console.width), terminal.footnotes(analysis))
 
@@ -88,7 +93,7 @@ def recommend(
 def gate(
     variant: Annotated[str | None, typer.Argument(help="The variant to judge; by default the recommended one.")] = None,
 ) -> None:
-    """Judge a variant by the gates of params.yaml: exit code 0 pass, 1 fail, 2 undecided.
+    """Judge a variant by the gates of params.yaml: exit code 0 pass, 1 fail, 2 undecided, 3 a report that is too old.
 
     Without a name it judges the recommended variant. When there is none: undecided if any variant is, else fail.
     """
@@ -120,12 +125,22 @@ def _print_verdicts(decided: VariantDecision) -> None:
         typer.echo(f"  no gates; the status is {decided.status.value}")
 
 
-def _analysis(extra_gates: dict[str, Gate] | None = None) -> Analysis:
+def _analysis(extra_gates: dict[str, Gate] | None = None, *, refuses_old_sets: bool = True) -> Analysis:
+    """What the records say of params.yaml as it is now.
+
+    Raises:
+        UserError: the records were made under other params, or, unless that is but warned of, on other eval sets.
+    """
     from pipeline import params
-    from pipeline.report.analysis import analyse, require_current
+    from pipeline.report import freshness
+    from pipeline.report.analysis import analyse
 
     settings = params.load()
-    require_current(settings)
+    stale, old_sets = list(freshness.param_problems(settings)), list(freshness.eval_set_problems(settings))
+    if stale or (old_sets and refuses_old_sets):
+        raise UserError(stale + old_sets)
+    for problem in old_sets:
+        typer.echo(f"warning: {problem}", err=True)
     return analyse(settings, extra_gates)
 
 
@@ -163,10 +178,13 @@ def main() -> None:
     """Run the command. A user's mistake is printed without a traceback and exits with 3, a wrong option included:
     typer's own 2 would read as `gate`'s undecided."""
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except typer.TyperException as error:
-        message = error.format_message() or "No command was given"
-        problems: tuple[str, ...] = (f"{message.rstrip('.')}. See `quantgate --help`.",)
+        message = error.format_message() or "No command was given."
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else PROGRAM
+        stop = "" if message.endswith((".", "?")) else "."
+        problems: tuple[str, ...] = (f"{message}{stop} See `{command} --help`.",)
     except UserError as error:
         problems = error.problems
     except typer.Abort:
@@ -177,7 +195,7 @@ def main() -> None:
 
         traceback.print_exc()
         sys.exit(CRASH)
-    for problem in problems:
+    for problem in shortened(problems):
         print(f"error: {problem}", file=sys.stderr)
     sys.exit(USER_ERROR)
 

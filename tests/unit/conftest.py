@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +129,19 @@ class Project:
                 records.save(store.quality_record(evidence.variant, scored.name), scored.record)
                 if scored.items:
                     records.save_items(store.quality_items(evidence.variant, scored.name), scored.items)
+        self._scored_as_it_is(params)
         return params
+
+    def _scored_as_it_is(self, params: Params) -> None:
+        """Small eval sets, and DVC's note that the variants were scored on them."""
+        stages = {}
+        for name in params.eval_sets:
+            items = b'{"id": "a"}\n'
+            store.write_text(store.EVAL_SETS / name / "items.jsonl", items.decode())
+            listed = [{"md5": md5(items).hexdigest(), "relpath": "items.jsonl"}]
+            noted = {"path": f"eval_sets/{name}", "md5": f"{md5(json.dumps(listed).encode()).hexdigest()}.dir"}
+            stages |= {f"evaluate@{variant}-{name}": {"deps": [noted]} for variant in params.variants}
+        store.write_text(Path("dvc.lock"), yaml.safe_dump({"schema": "2.0", "stages": stages}))
 
 
 @pytest.fixture
