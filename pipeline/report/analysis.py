@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline import records, store
-from pipeline.errors import UserError
-from pipeline.metrics.catalogue import BY_NAME
+from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.params import Gate, Params
 from pipeline.records import Decision, VariantDecision
-from pipeline.report import conditions, decision, gather
+from pipeline.report import conditions, decision, frontier, gather
 from pipeline.report.gather import Gathered
 from pipeline.report.rows import Row, build
 
@@ -39,6 +37,18 @@ class Analysis:
             "interval of one holds the other"
         )
 
+    def frontier_words(self, columns: Sequence[Metric]) -> str:
+        """What the frontier is over, which of a table's columns it leaves out, and which variants it cannot place."""
+        axes = frontier.axes(row.readings for row in self.rows if row.ok)
+        *first, last = [axis.title for axis in axes]
+        left_out = ", ".join(metric.title for metric in columns if metric not in axes)
+        unplaced = ", ".join(row.variant for row in self.rows if row.ok and row.place is None)
+        return (
+            f"The frontier is over {', '.join(first)} and {last} together: a variant is dominated when another one is "
+            f"no worse on all of them and better on one. Left out: {left_out}."
+            + (f" Not placed, since a value on these axes is missing: {unplaced}." if unplaced else "")
+        )
+
     def decided(self) -> list[tuple[Row, VariantDecision]]:
         """Each row with what was decided about it."""
         return list(zip(self.rows, self.decision.variants, strict=True))
@@ -47,22 +57,6 @@ class Analysis:
 def _ranked_by(name: str) -> str:
     metric = BY_NAME[name]
     return f"{metric.title} (by its ratio to the baseline's)" if metric.paired else metric.title
-
-
-def require_current(params: Params) -> None:
-    """Refuse to answer from records that were made under other params.
-
-    Raises:
-        UserError: naming each part of params.yaml that has changed since the report was made.
-    """
-    path = store.REPORTS / "decision.json"
-    if not path.exists():
-        return
-    made = records.load(path, Decision).params_sha256
-    now = conditions.params_sha256(params)
-    changed = [name for name, value in now.items() if made.get(name) != value]
-    if changed:
-        raise UserError(f"params.yaml has changed since the reports were made ({', '.join(changed)}); run `dvc repro`")
 
 
 def analyse(params: Params, extra_gates: Mapping[str, Gate] | None = None) -> Analysis:

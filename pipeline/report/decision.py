@@ -128,8 +128,9 @@ def decide(
 def _headline(pick: Row | None, baseline: Row, overall: Mapping[str, Verdict]) -> str:
     if pick is None:
         undecided = [variant for variant, verdict in overall.items() if verdict is Verdict.UNDECIDED]
-        more = f" Undecided: {', '.join(undecided)}." if undecided else ""
-        return f"No variant can be shipped yet: none passes every gate.{more}"
+        if not undecided:
+            return "No variant can be shipped: none passes every gate."
+        return f"No variant can be shipped yet: none passes every gate. Undecided: {', '.join(undecided)}."
     if pick.is_baseline:
         others = {variant: verdict for variant, verdict in overall.items() if variant != pick.variant}
         return f"Ship {pick.variant}, the baseline. {_grouped(others)}".rstrip()

@@ -77,6 +77,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "decided": analysis.decided(),
         "ranked_by": analysis.ranked_by,
         "tie": analysis.tie,
+        "frontier": analysis.frontier_words(cells.COLUMNS),
         "warnings": warnings.of(params, gathered),
         "gates": [(name, gates.describe(gate, analysis.baseline)) for name, gate in params.gates.items()],
         "columns": cells.COLUMNS,

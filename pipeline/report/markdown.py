@@ -83,24 +83,21 @@ def _table(analysis: Analysis) -> list[str]:
     currency = analysis.params.serving.currency
     header = ["Variant", *(cells.title(metric, currency) for metric in cells.COLUMNS), "Frontier"]
     body = [
-        [_named(row), *(str(cells.of_row(row, metric)) for metric in cells.COLUMNS), _place(row.on_frontier, row.ok)]
+        [_named(row), *(str(cells.of_row(row, metric)) for metric in cells.COLUMNS), row.place or cells.DASH]
         for row in analysis.rows
     ]
     return [
         "## Trade-off",
         *_grid(header, body),
         "",
-        f"Speed is that of workload `{analysis.decision.workload}`; intervals are 95 %; pp are percentage points.",
+        f"Speed is that of workload `{analysis.decision.workload}`; intervals are 95 %; pp are percentage points. "
+        f"{_escaped(analysis.frontier_words(cells.COLUMNS))}",
         "",
     ]
 
 
 def _named(row: Row) -> str:
     return f"{row.variant} ({NOT_NATIVE})" if row.kernel_note else row.variant
-
-
-def _place(on_frontier: bool, ok: bool) -> str:
-    return "on it" if on_frontier else "dominated" if ok else cells.DASH
 
 
 def _failures(analysis: Analysis) -> list[str]:

@@ -39,6 +39,13 @@ class Row:
         return self.readings[metric].value if metric else None
 
     @property
+    def place(self) -> str | None:
+        """Where it stands to the Pareto frontier; None where a value on an axis is missing."""
+        if self.on_frontier:
+            return "on it"
+        return "dominated" if self.dominated_by else None
+
+    @property
     def ok(self) -> bool:
         return self.status is Status.OK
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.records import Status
 from pipeline.report import cells
 from pipeline.report.analysis import Analysis
@@ -36,9 +39,9 @@ def table(analysis: Analysis, width: int) -> Table:
             Text(row.variant, style="bold green" if row.variant == analysis.decision.pick else "bold"),
             Text(row.status.value, style=_STATUS_STYLES[row.status]),
             *(Text(values[place]) for _, values in _figures(analysis)),
-            Text("yes" if decided.on_frontier else "no" if row.ok else cells.DASH),
+            Text(row.place or cells.DASH),
         ]
-        for place, (row, decided) in enumerate(analysis.decided())
+        for place, row in enumerate(analysis.rows)
     ]
     found = Table(header_style="bold", title_justify="left", title=analysis.decision.headline)
     if width >= _WIDE:
@@ -57,13 +60,25 @@ def table(analysis: Analysis, width: int) -> Table:
 
 def _figures(analysis: Analysis) -> list[tuple[str, list[str]]]:
     """Title and the cell of each variant."""
-    columns = [metric for metric in cells.COLUMNS if metric.name in _NARROW]
-    return [(metric.title, [str(cells.of_row(row, metric)) for row in analysis.rows]) for metric in columns]
+    return [(metric.title, [str(cells.of_row(row, metric)) for row in analysis.rows]) for metric in _columns()]
+
+
+def _columns() -> list[Metric]:
+    return [metric for metric in cells.COLUMNS if metric.name in _NARROW]
 
 
 def footnotes(analysis: Analysis) -> Group:
-    """Reasons of failures, and of numbers that are missing though the variant is ok."""
-    return Group(*(Text(note) for row in analysis.rows for note in _notes(row)))
+    """Reasons of failures and of numbers that are missing though the variant is ok, and how to read the columns."""
+    return Group(*(Text(note) for row in analysis.rows for note in _notes(row)), *map(Text, _reading(analysis)))
+
+
+def _reading(analysis: Analysis) -> Iterator[str]:
+    paired, rate, decision = BY_NAME["speedup"].title, BY_NAME["decode_tokens_per_s"].title, analysis.decision
+    yield (
+        f"{paired} is paired: each variant was measured in alternation with {decision.baseline}, so it is no "
+        f"quotient of two {rate}. Intervals are 95 %; speed is that of workload {decision.workload}."
+    )
+    yield analysis.frontier_words(_columns())
 
 
 def _notes(row: Row) -> list[str]:

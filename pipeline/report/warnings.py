@@ -10,6 +10,7 @@ from pipeline.quality_records import Flaw
 from pipeline.records import Status
 from pipeline.report import conditions
 from pipeline.report.breakdown import pairing
+from pipeline.report.breakdown.words import counted
 from pipeline.report.gather import Gathered
 
 FLOOR = 0.05
@@ -89,7 +90,7 @@ def _floor_or_ceiling(gathered: Gathered) -> Iterator[str]:
 def _strays(gathered: Gathered) -> Iterator[str]:
     if gathered.strays:
         first = ", ".join(gathered.strays[:NAMED_STRAYS])
+        files = counted(len(gathered.strays), "record file", "record files")
         yield (
-            f"{len(gathered.strays)} record files that params.yaml does not name were left out, such as {first}. "
-            "Delete them if they are of no more use."
+            f"Left out, since params.yaml does not name it: {files}, such as {first}. Delete what is of no more use."
         )

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from pipeline import cli, params, store
+from pipeline import cli, params, preflight, store
 from pipeline.errors import UserError
 from pipeline.report.analysis import analyse
 from pipeline.stages import report as stage
@@ -74,6 +74,17 @@ def test_show_prints_every_variant_and_what_is_missing(project, four_variants, r
     assert "…" not in text
 
 
+def test_show_says_how_to_read_its_columns(project, four_variants, run):
+    project.write(*four_variants)
+    words = " ".join(run("show")[1].split())
+    assert (
+        "Decode speed vs baseline is paired: each variant was measured in alternation with fp16, so it is no quotient "
+        "of two Decode tokens/s."
+    ) in words
+    assert "The frontier is over Quality, Decode speed vs baseline and Peak memory together" in words
+    assert "Left out: Quality vs baseline, Decode tokens/s, TTFT P50, Weights on disk." in words
+
+
 def test_show_puts_variants_side_by_side_on_a_narrow_terminal(project, four_variants, run, monkeypatch):
     project.write(*four_variants)
     monkeypatch.setenv("COLUMNS", "80")
@@ -133,6 +144,44 @@ def test_a_wrong_option_does_not_read_as_undecided(tmp_path):
     assert "No such option: --wrong" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "help_of"),
+    [
+        (("eval-set", "check", "--wrong"), "quantgate eval-set check"),
+        (("eval-set", "chekc"), "quantgate eval-set"),
+        (("gate", "--wrong"), "quantgate gate"),
+        (("gat",), "quantgate"),
+    ],
+)
+def test_a_wrong_call_names_the_help_of_its_command(monkeypatch, capsys, arguments, help_of):
+    monkeypatch.setattr(sys, "argv", ["quantgate", *arguments])
+    with pytest.raises(SystemExit):
+        cli.main()
+    told = capsys.readouterr().err
+    assert told.endswith(f" See `{help_of} --help`.\n")
+    assert "?." not in told
+
+
+def test_the_same_mistake_many_times_is_told_a_few_times_and_counted(monkeypatch, capsys):
+    def faulty(**_):
+        raise UserError(f"items.jsonl:{line}: category 'x{line}' is not in card.yaml" for line in range(1, 201))
+
+    monkeypatch.setattr(cli, "app", faulty)
+    with pytest.raises(SystemExit):
+        cli.main()
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 3
+    assert told[2] == "error: items.jsonl:3: category 'x3' is not in card.yaml (and 197 more like this)"
+
+
+def test_check_counts_in_plain_words(monkeypatch, project, four_variants, run):
+    settings = project.write(*four_variants)
+    monkeypatch.setattr(preflight, "check", lambda: settings)
+    monkeypatch.setattr(preflight, "checkpoint_folder", lambda _: None)
+    later = "layer shapes are checked once the base model is there"
+    assert run("check") == (0, f"params.yaml is good: 4 variants, 1 eval set; {later}\n")
+
+
 def test_help_is_fast():
     """Best of three, so that a busy machine does not fail it."""
     seconds = []
@@ -143,6 +192,35 @@ def test_help_is_fast():
         assert result.returncode == 0
         assert "recommend" in result.stdout
     assert min(seconds) < 0.5
+
+
+def older_set(project, four_variants):
+    """A report whose eval set was changed after it was made."""
+    project.write(*four_variants)
+    with (store.EVAL_SETS / "support-desk" / "items.jsonl").open("a") as items:
+        items.write('{"id": "b"}\n')
+
+
+@pytest.mark.parametrize("arguments", [("gate",), ("gate", "fp16"), ("recommend",), ("recommend", "--json")])
+def test_a_report_that_is_older_than_an_eval_set_neither_passes_nor_recommends(
+    project, four_variants, monkeypatch, capsys, arguments
+):
+    older_set(project, four_variants)
+    monkeypatch.setattr(params, "load", lambda: params.Params.model_validate(params.read_yaml(store.PARAMS)))
+    monkeypatch.setattr(sys, "argv", ["quantgate", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == cli.USER_ERROR
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "error: the report is older than eval set support-desk; run `dvc repro`\n")
+
+
+def test_show_warns_that_its_table_is_older_than_an_eval_set(project, four_variants, run, capsys):
+    older_set(project, four_variants)
+    code, text = run("show")
+    assert code == 0
+    assert text.startswith("warning: the report is older than eval set support-desk; run `dvc repro`\n")
+    assert "int4-gptq" in text
 
 
 def test_records_made_under_other_params_are_not_judged(project, four_variants, run):

@@ -75,7 +75,7 @@ def test_nothing_passes(project, build):
     project.raw["gates"] = {"speed": {"metric": "decode_tokens_per_s", "at_least": 100}}
     found = decide(project, build.evidence("fp16", SCORES), build.failed("int8"))
     assert found.pick is None
-    assert found.headline == "No variant can be shipped yet: none passes every gate."
+    assert found.headline == "No variant can be shipped: none passes every gate."
     assert why(found) == {
         "fp16": "gate speed FAIL: 20.0 < 100",
         "int8": "failed: quantize: out of memory",
@@ -96,7 +96,7 @@ def test_undecided_variants_are_named_when_nothing_passes(project, build):
     ours = build.evidence("int4", [0.0] * 12 + SCORES[12:], tpot_s=0.01)
     found = decide(project, build.evidence("fp16", SCORES), ours)
     assert found.pick is None
-    assert found.headline.endswith("Undecided: int4.")
+    assert found.headline == "No variant can be shipped yet: none passes every gate. Undecided: int4."
 
 
 def test_a_failed_baseline_leaves_comparisons_undecided(project, build):

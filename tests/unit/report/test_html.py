@@ -89,8 +89,15 @@ def test_a_failed_variant_is_a_row_with_dashes_and_reasons(project, four_variant
 
 def test_nothing_measured_still_renders(project, build):
     page = Page(rendered(project, build.failed("fp16"), build.failed("int8")))
-    assert "No variant can be shipped yet" in page.text
+    assert "No variant can be shipped: none passes every gate." in page.text
     assert page.text.count("Nothing to draw") == 4
+
+
+def test_the_frontier_s_axes_are_named(project, four_variants):
+    assert (
+        "The frontier is over Quality, Decode speed vs baseline and Peak memory together"
+        in Page(rendered(project, *four_variants)).text
+    )
 
 
 def test_lost_items_are_capped_and_counted(project, build):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from pipeline.readings import Failure, FailureKind, Side
@@ -56,8 +57,33 @@ def test_a_de_quantized_baseline_is_said_loudly(project, build):
 
 def test_nothing_measured_at_all(project, build):
     text = markdown.render(analyse(project.write(build.failed("fp16"), build.failed("int8"))))
-    assert text.startswith("# No variant can be shipped yet")
+    assert text.startswith("# No variant can be shipped: none passes every gate.")
     assert text.count(Status.FAILED.value) >= 2
+
+
+def test_the_frontier_s_axes_are_named_and_what_it_leaves_out(project, build):
+    slow = build.evidence("int8", SCORES, tpot_s=0.1, peak_bytes=2**30)
+    text = markdown.render(analyse(project.write(build.evidence("fp16", SCORES), slow)))
+    assert [line.split(" | ")[-1] for line in text.splitlines() if re.match(r"\| \w+ \| 60.0 %", line)] == [
+        "on it |",
+        "dominated |",
+    ]
+    assert (
+        "The frontier is over Quality, Decode speed vs baseline and Peak memory together: a variant is dominated when "
+        "another one is no worse on all of them and better on one. Left out: Quality vs baseline, Items lost, "
+        "Items won, Decode tokens/s, TTFT P50, TTFT P95, TPOT P50, TPOT P95, Weights on disk, Cost per million tokens."
+    ) in text
+
+
+def test_a_variant_without_a_value_on_an_axis_is_not_called_dominated(project, build):
+    process = build.process(swap_bytes=known(2**20))
+    ours = replace(build.evidence("int8", SCORES), speed=build.speed("int8", processes=[process]))
+    text = markdown.render(analyse(project.write(build.evidence("fp16", SCORES), ours)))
+    assert [line.split(" | ")[-1] for line in text.splitlines() if re.match(r"\| \w+ \| 60.0 %", line)] == [
+        "on it |",
+        "– |",
+    ]
+    assert "Not placed, since a value on these axes is missing: int8." in text
 
 
 def test_speed_ups_are_sentences_with_what_bounds_them(project, build):
