@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pipeline.records import VariantDecision
     from pipeline.report.analysis import Analysis
 
+PROGRAM = "quantgate"
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "UNDECIDED": 2}
 """Of `gate`, by verdict."""
 USER_ERROR, CRASH = 3, 70
@@ -181,12 +182,13 @@ def main() -> None:
     """Run the command. A user's mistake is printed without a traceback and exits with 3, a wrong option included:
     typer's own 2 would read as `gate`'s undecided."""
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except typer.TyperException as error:
-        message = error.format_message() or "No command was given"
+        message = error.format_message() or "No command was given."
         context = getattr(error, "ctx", None)
-        command = context.command_path if context else "quantgate"
-        problems: tuple[str, ...] = (f"{message.rstrip('.')}. See `{command} --help`.",)
+        command = context.command_path if context else PROGRAM
+        stop = "" if message.endswith((".", "?")) else "."
+        problems: tuple[str, ...] = (f"{message}{stop} See `{command} --help`.",)
     except UserError as error:
         problems = error.problems
     except typer.Abort:

@@ -157,7 +157,9 @@ def test_a_wrong_call_names_the_help_of_its_command(monkeypatch, capsys, argumen
     monkeypatch.setattr(sys, "argv", ["quantgate", *arguments])
     with pytest.raises(SystemExit):
         cli.main()
-    assert capsys.readouterr().err.endswith(f". See `{help_of} --help`.\n")
+    told = capsys.readouterr().err
+    assert told.endswith(f" See `{help_of} --help`.\n")
+    assert "?." not in told
 
 
 def test_the_same_mistake_many_times_is_told_a_few_times_and_counted(monkeypatch, capsys):

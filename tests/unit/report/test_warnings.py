@@ -68,7 +68,7 @@ def test_record_files_that_are_not_named_are_told(project, build):
     params = project.write(build.evidence("fp16"), build.evidence("int8"))
     project.raw["variants"].pop("int8")
     params = project.write(build.evidence("fp16"))
-    [text] = [text for text in warnings.of(params, gather.gather(params)) if "left out" in text]
+    [text] = [text for text in warnings.of(params, gather.gather(params)) if "Left out" in text]
     assert text.startswith(
         "Left out, since params.yaml does not name it: 6 record files, such as reports/fidelity/int8.json"
     )
