@@ -121,8 +121,8 @@ def tokenize(settings: CalibrationSettings, tokenizer: Tokenizer) -> Calibration
 def estimate_tokens(settings: CalibrationSettings, folder: Path) -> int:
     """About how many tokens `tokenize` will give, without importing transformers.
 
-    The mean over the usable samples, times those asked for; what a chat template adds is left out. By the tokenizer.json
-    in `folder`; where there is none, as many as the settings allow.
+    The mean over the usable samples, times those asked for; what a chat template adds is left out. Counted by the
+    tokenizer.json in `folder`; where there is none, as many as the settings allow.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():

@@ -65,7 +65,7 @@ def load(job: QuantizeJob) -> Any:
             "transformers 4 would change the base model on loading: "
             + "; ".join(f"{kind.replace('_', ' ')} {', '.join(names[:3])}" for kind, names in faulty.items())
         )
-    # Else the layers fill one cache again and again.
+    # As autoawq's own from_pretrained sets it: else every pass of its search would go on in the same cache.
     model.config.use_cache = False
     return model.eval()
 

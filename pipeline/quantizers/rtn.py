@@ -77,4 +77,8 @@ def quantize(job: QuantizeJob) -> Quantized:
         str(job.base), config, device=job.device, dtype=getattr(torch, WORKING_DTYPE), trust_remote_code=False
     )
     model.quantize(backend=BACKEND.AUTO)
-    return Quantized(_gptqmodel.save(model, job.out))
+    modules = _gptqmodel.save(model, job.out)
+    if settings.skip_modules:
+        # transformers does not read GPTQModel's own `dynamic`, and would look for packed weights in every layer.
+        _gptqmodel.add_to_config(job.out, {"modules_in_block_to_quantize": [sorted(modules)]})
+    return Quantized(modules)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import pytest
@@ -37,3 +37,17 @@ def test_a_base_whose_logits_are_no_numbers_is_unread(monkeypatch: pytest.Monkey
 def test_a_misplaced_base_is_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.TransformersSession, "misplaced", lambda self: [DOWN])
     assert reference.run(reference_job()).reason == f"1 parameters are not on cpu: {DOWN}"
+
+
+def test_each_scored_token_meets_the_logits_after_the_token_before_it() -> None:
+    class Session:
+        def next_token_logits(self, window: list[int]) -> Any:
+            """After each token, its own place."""
+            return numpy.arange(len(window))[:, None]
+
+    window = list(range(100, 120))
+    [logits] = smoke_reading.scored_logits(cast(Any, Session()), [window])
+    assert logits[:, 0].tolist() == list(range(11, 19))
+    assert smoke_reading.scored_tokens(window) == list(range(112, 120))
+    [short] = smoke_reading.scored_logits(cast(Any, Session()), [[5, 6, 7]])
+    assert (short[:, 0].tolist(), smoke_reading.scored_tokens([5, 6, 7])) == ([0, 1], [6, 7])
