@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,17 @@ def tokenize(settings: CalibrationSettings, tokenizer: Tokenizer) -> Calibration
         tokens=sum(map(len, kept)),
     )
     return CalibrationTokens(token_ids=kept, use=use)
+
+
+def equal_blocks(samples: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The tokens of all samples, one after the other, in equally long blocks, none longer than the longest sample.
+
+    For libraries that leave out samples of differing lengths. Fewer tokens are left over than there are blocks.
+    """
+    tokens = list(itertools.chain.from_iterable(samples))
+    count = math.ceil(len(tokens) / max(map(len, samples)))
+    length = len(tokens) // count
+    return [tokens[start : start + length] for start in range(0, count * length, length)]
 
 
 def estimate_tokens(settings: CalibrationSettings, folder: Path) -> int:

@@ -1,7 +1,8 @@
 """Runs GPTQModel quantizers in a process of their own: `python gptqmodel_side.py BASE OUT CASES RESULT`.
 
 CASES is JSON: name → {"quantizer", "settings", "spoil": how much too low the smallest eigenvalue of layer 0's
-down_proj Hessian is made, as a share of its mean diagonal, or null}. RESULT gets name → modules and attempts.
+down_proj Hessian is made, as a share of its mean diagonal, or null, "first": the tokens of the first of
+the calibration samples, 64 by default as in the others}. RESULT gets name → modules and attempts.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def run(base: Path, out: Path, case: dict[str, Any]) -> dict[str, Any]:
 
     drawn = random.Random(0)
     calibration = [[drawn.randrange(500) for _ in range(64)] for _ in range(8)]
+    calibration[0] = case.get("first", calibration[0])
     module = plugins.load("pipeline.quantizers", case["quantizer"])
     out.mkdir()
     job = QuantizeJob(

@@ -7,15 +7,13 @@ successor.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
-from pipeline import progress
+from pipeline import calibration, progress
 from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
@@ -98,7 +96,9 @@ def quantize(job: QuantizeJob) -> Quantized:
     awq = AWQ_CAUSAL_LM_MODEL_MAP[kind](
         model, kind, is_quantized=False, config=model.config, quant_config=AwqConfig(), processor=None
     )
-    samples = blocks(job.calibration)
+    # autoawq joins and cuts samples itself, but drops each that is longer than a block, and what does not fill the last
+    # one; of equally long blocks it loses nothing.
+    samples = calibration.equal_blocks(job.calibration)
     with _on_cpu() if job.device == "cpu" else contextlib.nullcontext():
         awq.quantize(
             quant_config={"w_bit": settings.bits, "q_group_size": settings.group_size, "version": "GEMM"},
@@ -112,18 +112,6 @@ def quantize(job: QuantizeJob) -> Quantized:
             quantizer_cls=restoring_quantizer(),
         )
     return Quantized(_archived.save(model, names, awq.quant_config.to_transformers_dict(), job))
-
-
-def blocks(samples: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The tokens of all samples in equally long blocks, none longer than the longest sample.
-
-    autoawq joins and cuts samples itself, but drops each that is longer than a block, and what does not fill the last
-    one. Of these it loses nothing; here fewer tokens are left over than there are blocks.
-    """
-    tokens = list(itertools.chain.from_iterable(samples))
-    count = math.ceil(len(tokens) / max(map(len, samples)))
-    length = len(tokens) // count
-    return [tokens[start : start + length] for start in range(0, count * length, length)]
 
 
 def restoring_quantizer() -> type:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
 
-from pipeline import model_shape
+from pipeline import calibration, model_shape
 from pipeline.model_shape import ModelShape
 from pipeline.quantizers import Kernel, Quantized, QuantizeJob, _gptqmodel
 
@@ -77,6 +78,9 @@ def quantize(job: QuantizeJob) -> Quantized:
     )
     # AUTO asks for CUDA kernels while it quantizes, even on a CPU.
     backend = BACKEND.AUTO if job.device == "cuda" else BACKEND.AWQ_TORCH
+    # Of samples that differ in length GPTQModel's search keeps the last one only (7.6.0, looper/awq_processor.py,
+    # `latest_batch`), and says so in its log alone.
+    job = replace(job, calibration=calibration.equal_blocks(job.calibration))
     with _gptqmodel.replaced(AWQProcessor, "__init__", lambda plain: with_search(plain, settings)):
         done = _gptqmodel.quantize(job, config, backend, WORKING_DTYPE, settings.batch_size)
     if settings.skip_modules:

@@ -33,6 +33,8 @@ CASES: dict[str, dict[str, Any]] = {
     "awq-skip": {"quantizer": "gptqmodel_awq", "settings": SKIP},
     "awq-no-clip": {"quantizer": "gptqmodel_awq", "settings": {"clip_search": False}},
     "awq-no-duo": {"quantizer": "gptqmodel_awq", "settings": {"duo_scaling": False}},
+    "awq-first": {"quantizer": "gptqmodel_awq", "settings": {}, "first": list(range(40))},
+    "awq-other-first": {"quantizer": "gptqmodel_awq", "settings": {}, "first": list(range(100, 140))},
 }
 BEYOND = {"quantizer": "gptqmodel_gptq", "settings": {**LADDER, "damp_retries": 1}, "spoil": 0.2}
 
@@ -138,4 +140,13 @@ def test_awq_without_a_part_of_its_search_gives_other_weights(
 ) -> None:
     assert store.sha256_file(folder / name / "model.safetensors") != store.sha256_file(
         folder / "awq" / "model.safetensors"
+    )
+
+
+def test_awq_is_calibrated_on_every_sample_where_their_lengths_differ(
+    folder: Path, results: dict[str, dict[str, Any]]
+) -> None:
+    assert results["awq-first"]["modules"] == results["awq-other-first"]["modules"]
+    assert store.sha256_file(folder / "awq-first" / "model.safetensors") != store.sha256_file(
+        folder / "awq-other-first" / "model.safetensors"
     )

@@ -204,3 +204,21 @@ def test_without_a_tokenizer_as_many_tokens_as_the_settings_allow(workspace: Pat
 def test_a_set_without_usable_texts_has_no_tokens(workspace: Path, tiny_checkpoint: Path) -> None:
     calibration_set(workspace, [short(0)])
     assert calibration.estimate_tokens(settings(1), tiny_checkpoint) == 0
+
+
+@pytest.mark.parametrize(
+    ("lengths", "count", "length"),
+    [((5, 5, 5), 3, 5), ((5, 4, 3), 3, 4), ((7,), 1, 7), ((10, 1, 1, 1), 2, 6), ((3, 3, 1), 3, 2)],
+)
+def test_blocks_are_equally_long_and_lose_fewer_tokens_than_there_are_blocks(
+    lengths: tuple[int, ...], count: int, length: int
+) -> None:
+    tokens = list(range(sum(lengths)))
+    starts = [sum(lengths[:place]) for place in range(len(lengths))]
+    found = calibration.equal_blocks(
+        [tokens[start : start + size] for start, size in zip(starts, lengths, strict=True)]
+    )
+    assert [len(block) for block in found] == [length] * count
+    assert length <= max(lengths)
+    assert [token for block in found for token in block] == tokens[: count * length]
+    assert len(tokens) - count * length < count

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
@@ -49,19 +47,3 @@ def test_a_module_is_unclipped_by_its_name_within_the_layer_alone() -> None:
 def test_group_size_and_model_type_are_checked_too() -> None:
     problems = autoawq.check(settings(group_size=128), shape(model_type="gpt2", up_proj=64))
     assert [problem.split(" ")[0] for problem in problems] == ["group_size", "calibration:"]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "count", "length"),
-    [((5, 5, 5), 3, 5), ((5, 4, 3), 3, 4), ((7,), 1, 7), ((10, 1, 1, 1), 2, 6), ((3, 3, 1), 3, 2)],
-)
-def test_blocks_are_equally_long_and_lose_fewer_tokens_than_there_are_blocks(
-    lengths: tuple[int, ...], count: int, length: int
-) -> None:
-    tokens = list(range(sum(lengths)))
-    starts = [sum(lengths[:place]) for place in range(len(lengths))]
-    found = autoawq.blocks([tokens[start : start + size] for start, size in zip(starts, lengths, strict=True)])
-    assert [len(block) for block in found] == [length] * count
-    assert length <= max(lengths)
-    assert [token for block in found for token in block] == tokens[: count * length]
-    assert len(tokens) - count * length < count
