@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from types import NoneType, UnionType
@@ -11,7 +11,6 @@ from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from pipeline.errors import UserError, nearest
 
@@ -81,7 +80,7 @@ _WORDS = {
 """Pydantic's types of error in the words of the files; those that are not here are told in pydantic's own."""
 
 
-def _words(error: ErrorDetails) -> str:
+def _words(error: Mapping[str, Any]) -> str:
     if error["type"] == "string_type" and isinstance(error["input"], bool | int | float | date):
         return "must be a text in quotes"
     words = _WORDS.get(error["type"])

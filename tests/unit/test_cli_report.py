@@ -176,10 +176,10 @@ def test_the_same_mistake_many_times_is_told_a_few_times_and_counted(monkeypatch
 
 def test_check_counts_in_plain_words(monkeypatch, project, four_variants, run):
     settings = project.write(*four_variants)
-    monkeypatch.setattr(preflight, "check", lambda: settings)
-    monkeypatch.setattr(preflight, "checkpoint_folder", lambda _: None)
+    monkeypatch.setattr(preflight, "check", lambda: preflight.Checked(settings, ["disk: enough"]))
+    monkeypatch.setattr(preflight, "model_in_reach", lambda _: False)
     later = "layer shapes are checked once the base model is there"
-    assert run("check") == (0, f"params.yaml is good: 4 variants, 1 eval set; {later}\n")
+    assert run("check") == (0, f"note: disk: enough\nparams.yaml is good: 4 variants, 1 eval set; {later}\n")
 
 
 def test_help_is_fast():

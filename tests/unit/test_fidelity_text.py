@@ -38,6 +38,7 @@ def manifest(context: int = 100) -> Manifest:
         parameters=1,
         bits_per_weight=8,
         quantized_modules=[],
+        unquantized_modules=[],
         tokenizer_sha256="1" * 64,
         chat_template_sha256=None,
         context_length=context,

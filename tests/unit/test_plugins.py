@@ -41,7 +41,8 @@ def test_every_quantizer_keeps_the_contract_of_the_folder() -> None:
         assert issubclass(module.Settings, BaseModel), name
         assert module.Settings.model_config["frozen"], name
         assert module.Settings.model_config["extra"] == "forbid", name
-        assert parameters(module.check) == ["settings", "linears"], name
+        assert parameters(module.check) == ["settings", "model"], name
+        assert module.TOOLCHAIN is None or isinstance(module.TOOLCHAIN, str), name
         assert parameters(module.quantize) == ["job"], name
 
 
@@ -49,6 +50,7 @@ def test_every_engine_keeps_the_contract_of_the_folder() -> None:
     for name in plugins.names("pipeline.engines"):
         module = plugins.load("pipeline.engines", name)
         assert isinstance(module.FORMATS, frozenset), name
+        assert module.TOOLCHAIN is None or isinstance(module.TOOLCHAIN, str), name
         assert isinstance(module.PACKAGES, tuple), name
         assert parameters(module.load) == ["artifact", "options"], name
 

@@ -14,13 +14,14 @@ import pytest
 from unit.runs.jobs import benchmark_job as job
 from unit.runs.jobs import sweep
 
-from pipeline import residents, store
+from pipeline import records, residents, store
 from pipeline.errors import UserError
 from pipeline.probes import hardware
 from pipeline.readings import Alternation, FailureKind, Side, SpeedRecord, Stop
 from pipeline.records import Status
 from pipeline.residents import Message, Reply, Resident, Turn
 from pipeline.runs import benchmark
+from pipeline.smoke_records import SmokeVerdict
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -182,6 +183,7 @@ def test_a_baseline_that_never_loads_leaves_the_variant_alone() -> None:
     shutil.copytree(store.artifact("one"), store.artifact("broken"))
     for weights in store.artifact("broken").glob("*.safetensors"):
         weights.write_bytes(b"no weights")
+    records.save(store.smoke_verdict("broken"), SmokeVerdict(reason=None))
     record = benchmark.run(job(**ONCE, baseline="broken", alternation="resident"))
     assert record.status is Status.OK, record.reason
     assert record.alternation is Alternation.ALONE

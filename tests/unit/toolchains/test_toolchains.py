@@ -32,9 +32,9 @@ def test_every_mistake_in_a_description_is_told_with_its_place(make: Make) -> No
         toolchains.load("tiny")
     told = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 4
-    assert f"{path}: python.0: string should match pattern" in told
-    assert "python.1: input should be a valid string, got 3.11" in told
-    assert "disk_gib: input should be greater than 0, got 0" in told
+    assert f"{path}: python.0: must match the pattern" in told
+    assert "python.1: must be a text in quotes, got 3.11" in told
+    assert "disk_gib: must be more than 0, got 0" in told
     assert "purpse: unknown key; did you mean 'purpose'?" in told
 
 
