@@ -12,9 +12,14 @@ PART = 2**24
 def broken(model: Any) -> dict[str, str]:
     """As `Session.broken_weights`: of parameters and saved buffers, floating-point tensors alone.
 
-    Integers hold no NaN, and those of packed weights and zero points may well be all zero, as may a bias.
+    Integers hold no NaN. Packed weights may well be all zero, as may a bias, and as are the zero points of a symmetric
+    format, which some kernels hold as floats; a matrix named `weight` is not.
     """
-    found = {name: _fault(tensor) for name, tensor in _saved(model) if tensor.is_floating_point() and tensor.numel()}
+    found = {
+        name: _fault(tensor, zeroed=tensor.dim() >= 2 and name.rpartition(".")[2] == "weight")
+        for name, tensor in _saved(model)
+        if tensor.is_floating_point() and tensor.numel()
+    }
     return {name: fault for name, fault in found.items() if fault}
 
 
@@ -30,16 +35,16 @@ def _saved(model: Any) -> Iterator[tuple[str, Any]]:
                 yield name, tensor
 
 
-def _fault(tensor: Any) -> str | None:
+def _fault(tensor: Any, zeroed: bool) -> str | None:
+    """What is wrong with the values; that all are zero is so only where `zeroed` asks for it."""
     import torch
 
     # Subclasses of quantization libraries do not split.
     whole = tensor if type(tensor.data) is torch.Tensor else tensor.dequantize()
-    zero = whole.dim() >= 2
     for part in whole.detach().reshape(-1).split(PART):
         # torch has no isfinite for floats of 8 bits.
         values = part.float() if part.element_size() == 1 else part
         if not values.isfinite().all():
             return "NaN or infinity"
-        zero = zero and not values.any()
-    return "nothing but zeros" if zero else None
+        zeroed = zeroed and not values.any()
+    return "nothing but zeros" if zeroed else None

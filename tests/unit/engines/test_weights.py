@@ -63,6 +63,12 @@ def test_zeros_of_a_bias_and_of_integers_are_nothing_odd() -> None:
     assert weights.broken(found) == {}
 
 
+def test_zero_points_of_a_symmetric_format_may_be_floats() -> None:
+    import torch
+
+    assert weights.broken(model(qzeros=torch.zeros(4, 4))) == {}
+
+
 def test_what_is_not_saved_is_not_looked_at() -> None:
     """Masks of minus infinity that a model computes itself are not weights."""
     import torch
