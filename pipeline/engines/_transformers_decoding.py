@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.engines import Completion, Question
+from pipeline.engines._prompts import require_continuing
 from pipeline.engines._transformers_packing import Pack, Tokens, packs
 from pipeline.quality_records import FinishReason
 
@@ -42,7 +43,7 @@ class Decoder:
         """As `Session.generate`."""
         import torch
 
-        _check(prompts, shared)
+        require_continuing(prompts, shared)
         if not prompts:
             return []
         with torch.inference_mode():
@@ -53,7 +54,9 @@ class Decoder:
         """As `Session.choice_logprobs`."""
         import torch
 
-        _check([question.prompt for question in questions], shared, [question.choices for question in questions])
+        require_continuing(
+            [question.prompt for question in questions], shared, [question.choices for question in questions]
+        )
         if not questions:
             return []
         with torch.inference_mode():
@@ -286,21 +289,3 @@ def _rearranged(caches: Sequence[Any], start: int, source: Any) -> Any:
         layer.keys = rows([cache.layers[number].keys for cache in caches])
         layer.values = rows([cache.layers[number].values for cache in caches])
     return joined
-
-
-def _check(prompts: Sequence[Tokens], shared: Tokens, choices: Sequence[Sequence[Tokens]] = ()) -> None:
-    """Raise ValueError that tells every prompt which does not continue `shared`, and every missing choice."""
-    begin = list(shared)
-    problems = []
-    for number, prompt in enumerate(prompts):
-        if list(prompt[: len(begin)]) != begin:
-            problems.append(f"prompt {number} does not begin with the {len(begin)} shared tokens")
-        elif len(prompt) == len(begin):
-            problems.append(f"prompt {number} has no token after the {len(begin)} shared ones")
-    for number, of_prompt in enumerate(choices):
-        if not of_prompt:
-            problems.append(f"prompt {number} has no choices")
-        elif not all(of_prompt):
-            problems.append(f"prompt {number} has a choice without tokens")
-    if problems:
-        raise ValueError("; ".join(problems))
