@@ -35,6 +35,16 @@ EVAL_SET = "support-desk"
 CATEGORIES = ("intent", "extraction", "policy")
 PROCESSES = 3
 SERVING = Serving(objective=Objective(ttft_s=0.5, tpot_s=0.1), memory_gib=4, price_per_hour=0.36, max_spread=0.25)
+ENVIRONMENT = Environment(
+    os="Linux 6.1",
+    python="3.11.9",
+    cpu="Some CPU",
+    cpu_cores=2,
+    memory_bytes=8 * 2**30,
+    gpus=[],
+    gpu_reason="no NVIDIA driver",
+    packages={"torch": "2.13.0"},
+)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pipeline.metrics import derive, display, pairing, samples
 from pipeline.metrics.evidence import Compare
 from pipeline.metrics.fidelity_catalogue import FIDELITY
-from pipeline.metrics.metric import Metric, with_interval
+from pipeline.metrics.metric import Metric, Narrows, with_interval
 from pipeline.metrics.quality_catalogue import QUALITY
 
 __all__ = ["BY_NAME", "EXTRA", "MAIN", "METRICS", "Metric"]
@@ -32,6 +32,7 @@ def _ratio(
         high=f"{name}_ci_high",
         versus_baseline=True,
         sample=samples.process_pairs(compare),
+        narrows=Narrows.WORKLOAD,
     )
     low, high = (derive.ratio(compare, attrgetter(end)) for end in ("low", "high"))
     return with_interval(metric, low, high)
@@ -41,7 +42,17 @@ def _time(name: str, percent: int, formula: str, paired: str | None = None) -> M
     """A percentile of a time of the headline workload."""
     field = f"{name}_s_p{percent}"
     title = f"{name.upper()} P{percent}"
-    return Metric(field, title, "s", False, display.milliseconds, derive.speed(field), formula, paired=paired)
+    return Metric(
+        field,
+        title,
+        "s",
+        False,
+        display.milliseconds,
+        derive.speed(field),
+        formula,
+        paired=paired,
+        narrows=Narrows.WORKLOAD,
+    )
 
 
 MAIN: tuple[Metric, ...] = (
@@ -57,6 +68,7 @@ MAIN: tuple[Metric, ...] = (
             low="quality_ci_low",
             high="quality_ci_high",
             sample=samples.items,
+            narrows=Narrows.CATEGORY,
         ),
         derive.quality(attrgetter("ci_low")),
         derive.quality(attrgetter("ci_high")),
@@ -74,6 +86,7 @@ MAIN: tuple[Metric, ...] = (
             high="delta_ci_high",
             versus_baseline=True,
             sample=samples.paired_items,
+            narrows=Narrows.CATEGORY,
         ),
         derive.delta(attrgetter("ci_low")),
         derive.delta(attrgetter("ci_high")),
@@ -87,6 +100,7 @@ MAIN: tuple[Metric, ...] = (
         derive.flips(attrgetter("lost")),
         "items the baseline passed and the variant did not",
         versus_baseline=True,
+        narrows=Narrows.CATEGORY,
     ),
     Metric(
         "flips_won",
@@ -97,6 +111,7 @@ MAIN: tuple[Metric, ...] = (
         derive.flips(attrgetter("won")),
         "items the variant passed and the baseline did not",
         versus_baseline=True,
+        narrows=Narrows.CATEGORY,
     ),
     Metric(
         "decode_tokens_per_s",
@@ -107,6 +122,7 @@ MAIN: tuple[Metric, ...] = (
         derive.speed("decode_tokens_per_s"),
         "median over the requests of 1 / TPOT, one stream",
         paired="speedup",
+        narrows=Narrows.WORKLOAD,
     ),
     *_ratio(
         "speedup",
@@ -145,6 +161,7 @@ MAIN: tuple[Metric, ...] = (
         display.money,
         derive.headline(derive.cost_per_million_tokens),
         "price per hour / 3600 / `aggregate_tokens_per_s` × 10⁶",
+        narrows=Narrows.WORKLOAD,
     ),
 )
 
@@ -172,6 +189,7 @@ EXTRA: tuple[Metric, ...] = (
         derive.headline(derive.decode_cost),
         "median of CPU seconds, all threads, per decoded token of any stream; CUDA: device time between events",
         paired="decode_cost_ratio",
+        narrows=Narrows.WORKLOAD,
     ),
     Metric(
         "aggregate_tokens_per_s",
@@ -181,6 +199,7 @@ EXTRA: tuple[Metric, ...] = (
         display.rate,
         derive.speed("aggregate_tokens_per_s"),
         "median of concurrency × output tokens / latency, all streams",
+        narrows=Narrows.WORKLOAD,
     ),
     Metric(
         "prefill_tokens_per_s",
@@ -190,6 +209,7 @@ EXTRA: tuple[Metric, ...] = (
         display.rate,
         derive.speed("prefill_tokens_per_s"),
         "median of all streams' prompt tokens / time of one forward pass over the prompts",
+        narrows=Narrows.WORKLOAD,
     ),
     Metric(
         "end_to_end_tokens_per_s",
@@ -199,6 +219,7 @@ EXTRA: tuple[Metric, ...] = (
         display.rate,
         derive.speed("end_to_end_tokens_per_s"),
         "median of output tokens / latency, one stream",
+        narrows=Narrows.WORKLOAD,
     ),
     _time("ttft", 99, "99th percentile of TTFT; needs 100 requests"),
     _time("tpot", 99, "99th percentile of TPOT over the requests; needs 100 requests"),
@@ -213,6 +234,7 @@ EXTRA: tuple[Metric, ...] = (
         display.per_second,
         derive.headline(derive.goodput),
         "concurrency × turns with TTFT and TPOT within the objective / sum of the latencies of all turns",
+        narrows=Narrows.WORKLOAD,
     ),
     Metric(
         "knee_concurrency",
@@ -240,6 +262,7 @@ EXTRA: tuple[Metric, ...] = (
         display.share,
         derive.headline(derive.mbu),
         "(weight bytes + KV bytes read in a step) × decode tokens/s / measured memory bandwidth",
+        narrows=Narrows.WORKLOAD,
     ),
     Metric(
         "kv_bytes_per_token",
@@ -258,6 +281,7 @@ EXTRA: tuple[Metric, ...] = (
         display.money,
         derive.headline(derive.cost_per_passing_answer),
         "price per hour / 3600 × latency / concurrency / share of the eval items that pass",
+        narrows=Narrows.WORKLOAD,
     ),
     Metric(
         "bits_per_weight",

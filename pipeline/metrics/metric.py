@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from pipeline.metrics.derive import Compute
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.metrics.samples import Sample
+
+
+class Narrows(StrEnum):
+    """To what part of the evidence a metric can be asked of; see `pipeline.metrics.scope`."""
+
+    WHOLE = "whole"
+    """Always of everything."""
+    WORKLOAD = "workload"
+    """Of one speed workload at one concurrency."""
+    EVAL_SET = "eval set"
+    """Of one eval set."""
+    CATEGORY = "category"
+    """Of one eval set, or of one category of it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,7 @@ class Metric:
     paired: str | None = None
     """Name of the metric that compares this one to the baseline turn by turn, or token by token: two variants are
     ranked by that, and a bound that is relative to the baseline must be on that."""
+    narrows: Narrows = Narrows.WHOLE
 
 
 def with_interval(metric: Metric, low: Compute, high: Compute) -> tuple[Metric, Metric, Metric]:

@@ -6,14 +6,20 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from pipeline.metrics import derive, display, samples
-from pipeline.metrics.metric import Metric, with_interval
+from pipeline.metrics.metric import Metric, Narrows, with_interval
 from pipeline.quality_records import Flaw, QualityRecord
 from pipeline.records import Reading
 
 
-def _items(name: str, title: str, count: Callable[[list[QualityRecord]], Reading], formula: str) -> Metric:
+def _items(
+    name: str,
+    title: str,
+    count: Callable[[list[QualityRecord]], Reading],
+    formula: str,
+    narrows: Narrows = Narrows.CATEGORY,
+) -> Metric:
     """A number of items, over all eval sets."""
-    return Metric(name, title, "items", False, display.count, derive.over_sets(count), formula)
+    return Metric(name, title, "items", False, display.count, derive.over_sets(count), formula, narrows=narrows)
 
 
 QUALITY: tuple[Metric, ...] = (
@@ -25,6 +31,7 @@ QUALITY: tuple[Metric, ...] = (
         display.share,
         derive.over_sets(derive.length_share),
         "share of generated answers cut at their token limit",
+        narrows=Narrows.CATEGORY,
     ),
     _items("empty_outputs", "Empty answers", derive.flawed(Flaw.EMPTY), "answers with no text"),
     _items("refusals", "Refusals", derive.flawed(Flaw.REFUSAL), "answers that decline to answer"),
@@ -39,6 +46,7 @@ QUALITY: tuple[Metric, ...] = (
         "Items over the context",
         derive.over_context,
         "items not asked, since prompt and answer do not fit into the model's context",
+        Narrows.EVAL_SET,
     ),
     Metric(
         "critical_regressions",
@@ -49,6 +57,7 @@ QUALITY: tuple[Metric, ...] = (
         derive.flips(derive.critical_lost),
         "critical items the baseline passed and the variant did not",
         versus_baseline=True,
+        narrows=Narrows.CATEGORY,
     ),
     *with_interval(
         Metric(
@@ -63,6 +72,7 @@ QUALITY: tuple[Metric, ...] = (
             high="worst_category_delta_ci_high",
             versus_baseline=True,
             sample=samples.worst_category,
+            narrows=Narrows.EVAL_SET,
         ),
         derive.worst_category(attrgetter("ci_low")),
         derive.worst_category(attrgetter("ci_high")),

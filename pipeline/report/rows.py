@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pipeline.metrics.catalogue import METRICS
+from pipeline.metrics.catalogue import METRICS, Metric
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.metrics.samples import Sample
+from pipeline.metrics.scope import WHOLE, Measured, Scope, measure
 from pipeline.params import Params
 from pipeline.records import EngineInfo, Reading, Status
 from pipeline.report import frontier
@@ -33,6 +34,11 @@ class Row:
     """That the kernels are not native on this device, so that its speed says little about another one; else empty."""
     on_frontier: bool
     dominated_by: tuple[str, ...]
+    evidence: VariantEvidence = field(repr=False)
+
+    def measure(self, metric: Metric, scope: Scope = WHOLE) -> Measured:
+        """A metric of one workload, eval set or category, with its interval."""
+        return measure(self.evidence, metric, scope)
 
     def value(self, metric: str | None) -> float | None:
         """None where the value is missing, or where there is no such bound."""
@@ -79,6 +85,7 @@ def _row(
         kernel_note=kernel_note(evidence.speed.engine),
         on_frontier=beaten_by.get(evidence.variant) == [],
         dominated_by=tuple(beaten_by.get(evidence.variant, ())),
+        evidence=evidence,
     )
 
 

@@ -12,28 +12,16 @@ from typing import Any
 
 import pytest
 import yaml
-from synthetic import EVAL_SET, HEADLINE, MIB, Build
+from synthetic import ENVIRONMENT, EVAL_SET, HEADLINE, MIB, Build
 
 from pipeline import records, store
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.params import Params
-from pipeline.records import Environment
 
 
 @pytest.fixture
 def build() -> Build:
-    return Build(
-        Environment(
-            os="Linux 6.1",
-            python="3.11.9",
-            cpu="Some CPU",
-            cpu_cores=2,
-            memory_bytes=8 * 2**30,
-            gpus=[],
-            gpu_reason="no NVIDIA driver",
-            packages={"torch": "2.13.0"},
-        )
-    )
+    return Build(ENVIRONMENT)
 
 
 RAW_PARAMS: dict[str, Any] = {

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from synthetic import ENVIRONMENT, Build
 
 from pipeline.metrics.catalogue import METRICS
 from pipeline.metrics.samples import PairedItems, ProcessPairs
@@ -9,6 +12,8 @@ from pipeline.readings import Stop
 from pipeline.records import Reading, Status, Verdict, known, missing
 from pipeline.report import gates
 from pipeline.report.rows import Row
+
+EVIDENCE = Build(ENVIRONMENT).evidence()
 
 
 def row(
@@ -33,6 +38,7 @@ def row(
         kernel_note="",
         on_frontier=False,
         dominated_by=(),
+        evidence=replace(EVIDENCE, variant=variant),
     )
 
 
