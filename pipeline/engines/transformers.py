@@ -75,6 +75,11 @@ class TransformersSession:
         # outputs short, and its sampling settings and penalties would bend greedy decoding.
         model.generation_config = GenerationConfig()
 
+    @property
+    def model(self) -> Any:
+        """The torch module, for a run that looks into single layers."""
+        return self._model
+
     def info(self) -> EngineInfo:
         import torch
 
