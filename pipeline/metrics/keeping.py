@@ -21,7 +21,7 @@ def choose(groups: Sequence[Group], budget_bytes: int) -> list[Group]:
         group = groups[place]
         if group.kld > 0 and group.extra_bytes <= left:
             taken.add(place)
-            left -= max(group.extra_bytes, 0)
+            left -= group.extra_bytes
     return [group for place, group in enumerate(groups) if place in taken]
 
 

@@ -241,6 +241,26 @@ def test_kld_is_that_of_the_fidelity_stage(artifact: Path) -> None:
     assert compared.kld(base.model) == 0
 
 
+def test_kld_is_from_the_base_to_the_other_in_nats() -> None:
+    import torch
+
+    class Fixed:
+        """Answers two rows of two tokens each with these odds."""
+
+        device = "cpu"
+
+        def __init__(self, *odds: float) -> None:
+            self.logits = torch.tensor(odds).log().expand(2, 2, len(odds))
+
+        def __call__(self, **_: Any) -> Any:
+            return self
+
+    compared = sensitivity.Compared(Fixed(0.5, 0.5), [[0, 1], [1, 0]])
+    # 0.5 · ln(0.5 / 0.9) + 0.5 · ln(0.5 / 0.1); the other way round it would be 0.368.
+    assert compared.kld(Fixed(0.9, 0.1)) == pytest.approx(0.5108256, rel=1e-5)
+    assert compared.positions == 4
+
+
 def test_logits_that_are_no_numbers_are_an_error(artifact: Path) -> None:
     change(artifact, lambda tensors: tensors[f"{UP}.weight"].fill_(float("nan")))
     call_quantized(artifact)
