@@ -12,7 +12,7 @@ def choose(groups: Sequence[Group], budget_bytes: int) -> list[Group]:
     """Take groups by KLD per extra byte, largest first, while they fit; in the order that they were given.
 
     The greedy rule for the knapsack problem (Dantzig 1957, Operations Research 5:266). It takes the KLD of groups as
-    additive, which holds for small ones (Cai et al. 2020, "ZeroQ", section 3.3). A group that does not fit leaves room
+    additive, which holds for small ones (Cai et al. 2020, "ZeroQ"). A group that does not fit leaves room
     to those after it; one that loses nothing is left alone.
     """
     left = budget_bytes

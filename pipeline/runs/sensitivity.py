@@ -1,7 +1,7 @@
 """How far each part of a variant alone takes the base model from itself, and what keeping the worst would win.
 
 The sensitivity of a part is the mean KL divergence of the base's next-token distributions from those of the base with
-this part alone replaced by the variant's weights (Cai et al. 2020, "ZeroQ", arXiv:2001.00281, section 3.3). Not the
+this part alone replaced by the variant's weights (Cai et al. 2020, "ZeroQ", arXiv:2001.00281). Not the
 reverse, the variant with this part restored: those differences stand on top of what all other parts lose, and a part
 that is kept is not restored into the old variant, since the others are calibrated anew without it.
 
@@ -29,8 +29,8 @@ from pipeline.quality_records import FidelityText
 from pipeline.sensitivity_records import Group, Proposal, Sensitivity
 
 BASE_DTYPE = {"cpu": "float32"}
-"""What the base computes in, where not in the runtime's own type: in bfloat16 the rounding that any change of a weight
-sets off is as large as what one module loses."""
+"""What the base computes in, where not in the runtime's own type: the rounding of float32 is far below what any part
+loses, so the difference is the part's."""
 ROW_TOKENS = 128
 """Of each window of the text, from its beginning: several short pieces are more like the whole than a long one is."""
 PART_ROWS = 1024
