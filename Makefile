@@ -7,7 +7,7 @@ export PATH := $(abspath $(VENV))/bin:$(PATH)
 export HF_HUB_DISABLE_TELEMETRY := 1
 export DVC_NO_ANALYTICS := 1
 
-.PHONY: help install repro test check bench lock clean
+.PHONY: help install repro test check bench picture lock clean
 
 help:  ## Show the commands
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -35,6 +35,9 @@ bench: install  ## Side-by-side measurements, alone on the machine, after `make 
 	python benchmarks/runtime_settings.py
 	python benchmarks/quantize_allocator.py
 	python benchmarks/paired_noise.py
+
+picture: install  ## Take the README's picture of reports/report.html; needs a Chromium
+	python scripts/picture.py
 
 lock: install  ## Resolve pyproject.toml into requirements.lock
 	python scripts/lock.py
