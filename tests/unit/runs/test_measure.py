@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
 import pytest
 
+from pipeline import checkpoint
 from pipeline.engines import transformers as engine
 from pipeline.errors import UserError
 from pipeline.probes import contention, device, limits, placement, process
@@ -321,3 +323,14 @@ def test_on_a_cpu_the_peak_is_the_resident_set_whatever_the_allocator(
     memory = talk.done(Finish(), Finished).memory
     assert not memory.peaks_by_driver
     assert memory.allocator_peak_bytes.reason == "the model runs on the CPU"
+
+
+def test_weights_to_be_quantized_at_load_are_not_measured_by_an_engine_that_does_not(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "QUANTIZES_AT_LOAD", False)
+    monkeypatch.setattr(checkpoint, "read_manifest", lambda folder: SimpleNamespace(at_load="asked for"))
+    refused = talk(load()).refused
+    assert refused is not None
+    assert refused.failure is FailureKind.ERROR
+    assert refused.reason.startswith("NotQuantized: engine 'transformers' does not quantize weights")
