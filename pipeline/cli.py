@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline import processes
 from pipeline.commands import eval_set, rescue, toolchain
 from pipeline.error_lists import shortened
 from pipeline.errors import UserError
@@ -182,6 +183,7 @@ def _require_amounts(options: dict[str, float | None]) -> None:
 def main() -> None:
     """Run the command. A user's mistake is printed without a traceback and exits with 3, a wrong option included:
     typer's own 2 would read as `gate`'s undecided."""
+    processes.exit_on_signals()
     try:
         sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except typer.TyperException as error:

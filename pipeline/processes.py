@@ -49,6 +49,14 @@ def _package_alone(package: Path) -> tempfile.TemporaryDirectory[str]:
     return folder
 
 
+def exit_on_signals() -> None:
+    """Turn SIGTERM and SIGHUP into exits, so that what is cancelled ends its worker too: a worker is in a session of
+    its own, and would live on and disturb the next one."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
+
+
 def ending(code: int) -> str:
     """How a process ended, in words, from its exit code (negative: the signal)."""
     if code >= 0:
