@@ -22,7 +22,8 @@ def problems(skip_modules: Sequence[str], model: ModelShape) -> list[str]:
         found.append(
             f"skip_modules: put {LM_HEAD} in; it shares the input embedding's weights, which cannot be quantized for it"
         )
-    if set(modules_named(skip_modules, model.all_linears)) == {layer.name for layer in model.all_linears}:
+    everything = {layer.name for layer in model.all_linears}
+    if everything and set(modules_named(skip_modules, model.all_linears)) == everything:
         found.append("skip_modules: nothing is left to quantize; take some out")
     return found
 

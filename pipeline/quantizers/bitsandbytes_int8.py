@@ -26,7 +26,7 @@ class Settings(QuantizerSettings):
     skip_modules: list[str] = Field(default=["lm_head"])
     """Modules left unquantized: full names, or last parts of names such as `down_proj`."""
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         return KERNELS[device]
 
 
