@@ -36,6 +36,19 @@ def full_names(job: QuantizeJob) -> list[str]:
     return modules_named(job.settings.skip_modules, _modules(model_shape.read(job.base)))
 
 
+def require_some(modules: Sequence[str], package: str, more: str = "") -> None:
+    """That a library which looks for layers by their class found any: it leaves out others without a word.
+
+    Raises:
+        RuntimeError: it found none, so that the artifact would be the base itself.
+    """
+    if not modules:
+        raise RuntimeError(
+            f"{package} quantized no layer of this model: it does not know the class of its linear layers{more}; use "
+            "another quantizer"
+        )
+
+
 def _modules(model: ModelShape) -> list[Linear]:
     """The linear layers with the lm_head, which may be named although it has no weights of its own."""
     return [*model.linears, model.lm_head or Linear(LM_HEAD, in_features=0, out_features=0)]

@@ -51,6 +51,7 @@ def quantize(job: QuantizeJob) -> Quantized:
             llm_int8_skip_modules=_skipping.full_names(job),
         ),
     )
-    model.save_pretrained(job.out)
     modules = [name for name, module in model.named_modules() if isinstance(module, bitsandbytes.nn.Linear8bitLt)]
+    _skipping.require_some(modules, "bitsandbytes")
+    model.save_pretrained(job.out)
     return Quantized(modules)
