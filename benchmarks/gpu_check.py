@@ -133,6 +133,7 @@ def quantize(variant: str, quantizer: str, device: str) -> str | None:
     from pipeline import plugins, records, store, supervise
     from pipeline.runs.quantize import Job
     from pipeline.smoke_records import SmokeVerdict
+    from pipeline.toolchains import environments
 
     store.artifact(variant).mkdir(parents=True)
     needs = plugins.load("pipeline.quantizers", quantizer)
@@ -146,7 +147,15 @@ def quantize(variant: str, quantizer: str, device: str) -> str | None:
         seed=0,
     )
     title, log = f"quantize {variant}", store.log("quantize", variant)
-    found = supervise.run("quantize", job, title=title, log=log, timeout_s=200, environment=needs.ENVIRONMENT)
+    found = supervise.run(
+        "quantize",
+        job,
+        title=title,
+        log=log,
+        timeout_s=200,
+        environment=needs.ENVIRONMENT,
+        python=environments.python_for("pipeline.quantizers", quantizer),
+    )
     if isinstance(found, supervise.Failure):
         return found.reason
     # Random weights have nothing that could collapse.

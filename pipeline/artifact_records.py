@@ -57,7 +57,7 @@ class Manifest(Record):
     settings: dict[str, Any]
     packages: dict[str, str]
     format: str
-    """What an engine must be able to load: `safetensors`, `bitsandbytes`, `gptq`, `awq`."""
+    """What an engine must be able to load: `safetensors`, `bitsandbytes`, `gptq`, `awq`, `torchao`, `gguf`."""
     files: dict[str, FileInfo]
     artifact_sha256: Sha256
     """Hash over the table of file names and file hashes."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy
 
-from pipeline import plugins, store
+from pipeline import engines, plugins, store
 from pipeline.engines import EngineOptions, Session, misplaced_reason
 from pipeline.metrics import divergence
 from pipeline.probes import device
@@ -82,8 +82,7 @@ class ModelHere:
 
     def _load(self) -> Session:
         wanted = self._wanted
-        engine = plugins.load("pipeline.engines", wanted.engine)
-        session: Session = engine.load(store.artifact(wanted.variant), wanted.options)
+        session = engines.load(wanted.engine, store.artifact(wanted.variant), wanted.options)
         self.engine = session.info()
         _require_placed(wanted, session.misplaced())
         return session

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from pydantic import ValidationError
 
 from pipeline import plugins, smoke_settings
 from pipeline.errors import nearest
@@ -53,7 +56,7 @@ def _plugin_problems(raw: Mapping[str, Any]) -> Iterator[str]:
             yield from _settings_problems(place, "quantizer", "quantizer", variant["quantizer"], settings)
         engine = variant.get("engine")
         if isinstance(engine, str):
-            yield from _engine_problems(place, engine, variant.get("quantizer"))
+            yield from _engine_problems(place, engine, variant.get("quantizer"), settings)
 
 
 def _settings_problems(place: str, key: str, kind: str, name: Any, settings: dict[str, Any]) -> Iterator[str]:
@@ -65,15 +68,29 @@ def _settings_problems(place: str, key: str, kind: str, name: Any, settings: dic
     yield from section_problems(plugins.load(PLUGINS[kind], name).Settings, settings, inner)
 
 
-def _engine_problems(place: str, engine: str, quantizer: Any) -> Iterator[str]:
+def _engine_problems(place: str, engine: str, quantizer: Any, settings: Any) -> Iterator[str]:
     allowed = plugins.names(PLUGINS["engine"])
     if engine not in allowed:
         yield f"{place}.engine: unknown engine {engine!r}; {nearest(engine, allowed)}"
     elif quantizer in plugins.names(PLUGINS["quantizer"]):
         made = plugins.load(PLUGINS["quantizer"], quantizer).FORMAT
-        loads = plugins.load(PLUGINS["engine"], engine).FORMATS
-        if made not in loads:
-            yield f"{place}: engine {engine!r} cannot load the {made!r} format; it loads {', '.join(sorted(loads))}"
+        loading = plugins.load(PLUGINS["engine"], engine)
+        if made not in loading.FORMATS:
+            loads = ", ".join(sorted(loading.FORMATS))
+            yield f"{place}: engine {engine!r} cannot load the {made!r} format; it loads {loads}"
+        elif not loading.QUANTIZES_AT_LOAD and _quantized_at_load(quantizer, settings):
+            yield (
+                f"{place}: engine {engine!r} does not quantize weights while it loads them, and these settings store "
+                "unquantized ones for that; change the engine or the settings"
+            )
+
+
+def _quantized_at_load(quantizer: str, settings: Any) -> bool:
+    """Whether these settings, where they are valid, leave the quantizing to the engine."""
+    kind = plugins.load(PLUGINS["quantizer"], quantizer).Settings
+    with contextlib.suppress(ValidationError):
+        return bool(kind.model_validate(settings).quantizes_at_load())
+    return False
 
 
 def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:

@@ -112,7 +112,8 @@ class LevelPeak(Record):
     tokens: int
     """Tokens in flight at the end: concurrency × (prompt tokens + output tokens)."""
     peak_bytes: Reading
-    """CUDA: most memory the allocator had reserved. CPU: peak resident set of the worker."""
+    """CUDA: most memory torch's allocator had reserved, or NVML's figure where `MemoryReadings.peaks_by_driver`.
+    CPU: peak resident set of the worker."""
 
 
 class MemoryReadings(Record):
@@ -125,6 +126,9 @@ class MemoryReadings(Record):
     allocator_peak_bytes: Reading
     allocator_reserved_peak_bytes: Reading
     nvml_process_bytes: Reading
+    peaks_by_driver: bool = False
+    """Whether the peaks of requests are `nvml_process_bytes`, the CUDA context included, as of an engine on CUDA that
+    takes its memory past torch's allocator."""
 
 
 class ProcessReading(Record):

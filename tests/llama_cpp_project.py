@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy
+import toolchain_side
 from tiny_project import ROOT
 from unit.runs.jobs import base_job, quantize_job
 
-from pipeline import processes, records, store
+from pipeline import records, store
 from pipeline.artifact_records import Manifest, QuantizeRecord
 from pipeline.runs import base
 
@@ -34,16 +34,6 @@ def project_of(model: Path, folder: Path) -> Path:
     with contextlib.chdir(folder):
         base.run(base_job())
     return folder
-
-
-def run(python: Path, folder: Path, *arguments: object) -> str:
-    """Run a command of the toolchain's Python in a project folder; returns what it prints."""
-    variables = processes.environment(python, {})
-    variables["PYTHONPATH"] = str(ROOT)
-    command = [str(python), *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout
 
 
 class Made:
@@ -79,7 +69,7 @@ class Made:
                 default=lambda question: {"prompt": question.prompt, "choices": question.choices},
             )
         )
-        run(self._python, self._project, ROOT / "tests" / "llama_cpp_side.py", asked, told)
+        toolchain_side.run(self._python, self._project, ROOT / "tests" / "llama_cpp_side.py", asked, told)
         answers: list[Any] = store.read_json(told / "told.json")
         return [numpy.load(a) if isinstance(a, str) and a.endswith(".npy") else a for a in answers]
 
@@ -91,6 +81,6 @@ def make(python: Path, project: Path, **settings: Any) -> Made:
     artifact = project / store.artifact(wanted.variant)
     artifact.mkdir(parents=True)
     job.write_text(wanted.model_dump_json())
-    run(python, project, "-m", "pipeline.worker", "quantize", job, result)
+    toolchain_side.run(python, project, "-m", "pipeline.worker", "quantize", job, result)
     kept = artifact.rename(project / f"made-{len(list(project.glob('made-*')))}")
     return Made(python, project, store.read_json(result), kept)

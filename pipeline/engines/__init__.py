@@ -5,18 +5,24 @@ Each module defines:
 - `FORMATS`: the artifact formats it loads.
 - `PACKAGES`: distributions whose versions decide the result; recorded with every reading.
 - `TOOLCHAIN`: None, or the environment apart from the main one that its workers run in; as of a quantizer.
+- `TORCH_ALLOCATOR`: whether the memory that it takes on a GPU is of torch's allocator, which then tells its peaks; else
+  the driver is asked what the process has.
+- `QUANTIZES_AT_LOAD`: whether it does what checkpoint.QUANTIZATION_AT_LOAD tells: an artifact may hold unquantized
+  weights that are to be quantized each time they are loaded.
 - `load(artifact, options) -> Session`: a model ready to answer, on the device asked for. Whatever its kernels do once
   at first use is done: what the session tells of itself is the same before and after answering.
 
-Engines take and give token ids; they never tokenize.
+Engines take and give token ids; they never tokenize. Runs load artifacts through `load` here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
+from pipeline import checkpoint, plugins
 from pipeline.quality_records import FinishReason
 from pipeline.readings import KvCache, RequestReading
 from pipeline.records import EngineInfo
@@ -113,6 +119,32 @@ class Session(Protocol):
 
     def next_token_logits(self, token_ids: Sequence[int]) -> Any:
         """Float32 numpy array [tokens, vocabulary]: after each token, the logits of the next."""
+
+
+def load(name: str, artifact: Path, options: EngineOptions) -> Session:
+    """The artifact, loaded by the engine of that name.
+
+    Raises:
+        NotQuantized: it is to be quantized each time it is loaded, and this engine does not do that.
+        Exception: whatever the engine's own `load` raises.
+    """
+    engine = plugins.load("pipeline.engines", name)
+    if not engine.QUANTIZES_AT_LOAD and (why := checkpoint.read_manifest(artifact).at_load):
+        raise NotQuantized(
+            f"engine {name!r} does not quantize weights while it loads them, and this artifact holds unquantized ones "
+            f"for that ({why}); measure it with another engine"
+        )
+    session: Session = engine.load(artifact, options)
+    return session
+
+
+class NotQuantized(Exception):
+    """The engine would measure unquantized weights in place of the variant's."""
+
+
+def torch_allocator(name: str) -> bool:
+    used: bool = plugins.load("pipeline.engines", name).TORCH_ALLOCATOR
+    return used
 
 
 def misplaced_reason(names: Sequence[str], device: str) -> str:

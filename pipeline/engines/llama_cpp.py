@@ -26,6 +26,8 @@ from pipeline.records import EngineInfo
 FORMATS = frozenset({"gguf"})
 PACKAGES = ("llama-cpp-python", "gguf")
 TOOLCHAIN = "llama-cpp@cf3a3a4702cf"
+TORCH_ALLOCATOR = False
+QUANTIZES_AT_LOAD = False
 
 OUTPUTS = 128
 """Most logits asked for at once while scoring; llama.cpp sets memory for as many rows of the vocabulary aside."""

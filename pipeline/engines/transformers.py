@@ -24,6 +24,8 @@ from pipeline.records import EngineInfo
 FORMATS = frozenset({"safetensors", "bitsandbytes", "gptq", "awq", "torchao"})
 PACKAGES = ("torch", "transformers", "accelerate", "bitsandbytes", "gptqmodel", "optimum", "torchao")
 TOOLCHAIN = None
+TORCH_ALLOCATOR = True
+QUANTIZES_AT_LOAD = True
 
 
 def load(artifact: Path, options: EngineOptions) -> TransformersSession:

@@ -50,7 +50,8 @@ class MemoryModel:
     largest_tokens: int
     """The largest size that was measured."""
     cuda_context_bytes: float = 0.0
-    """What the process takes besides, which no peak of the allocator holds; 0 where it is not known, and on a CPU."""
+    """What the process takes besides, which no peak holds; 0 where it is not known, and where the peaks hold it: on a
+    CPU, and where they are the driver's."""
 
     def tokens(self, memory_bytes: float) -> int:
         """Tokens in flight that fit; 0 when not even the model does."""
@@ -92,6 +93,11 @@ def _why_no_peak(processes: Sequence[ProcessReading], workload: str, streams: in
     peaks = (peak for process in processes if process.side is Side.VARIANT for peak in process.peaks)
     reasons = (peak.peak_bytes.reason for peak in peaks if (peak.workload, peak.concurrency) == (workload, streams))
     return next((reason for reason in reasons if reason), "it was not answered")
+
+
+def peaks_by_driver(processes: Iterable[ProcessReading]) -> bool:
+    """Whether the variant's peaks are NVML's figure of its process, which holds the CUDA context."""
+    return any(process.memory.peaks_by_driver for process in processes if process.side is Side.VARIANT)
 
 
 def cuda_context_bytes(processes: Iterable[ProcessReading]) -> Reading:

@@ -151,7 +151,8 @@ MAIN: tuple[Metric, ...] = (
         False,
         display.memory,
         derive.peak_memory,
-        "largest peak over the workloads; CUDA: reserved by the allocator, CPU: resident set of the worker",
+        "largest peak over the workloads; CUDA: reserved by torch's allocator, or NVML's figure for the process where "
+        "the engine does without it; CPU: resident set of the worker",
     ),
     Metric(
         "cost_per_million_tokens",

@@ -185,9 +185,13 @@ class VariantEvidence:
 
     @property
     def cuda_context(self) -> Reading | None:
-        """What a process takes on the GPU beside its allocator's memory; None on a CPU, whose peaks hold everything."""
+        """What a process takes on the GPU beside its allocator's memory.
+
+        None where its peaks hold everything: on a CPU, and where they are the driver's.
+        """
         on_cuda = self.speed.engine is not None and self.speed.engine.device.startswith("cuda")
-        return capacity.cuda_context_bytes(self.speed.processes) if on_cuda else None
+        beside = on_cuda and not capacity.peaks_by_driver(self.speed.processes)
+        return capacity.cuda_context_bytes(self.speed.processes) if beside else None
 
     def largest_context(self, users: int) -> Reading:
         """Prompt and output tokens that each of so many users can have at once in `serving.memory_gib`."""

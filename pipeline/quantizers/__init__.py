@@ -2,7 +2,8 @@
 
 Each module defines:
 
-- `FORMAT`: what the artifact is, for engines to match (`safetensors`, `bitsandbytes`, `gptq`, `awq`).
+- `FORMAT`: what the artifact is, for engines to match (`safetensors`, `bitsandbytes`, `gptq`, `awq`, `torchao`,
+  `gguf`).
 - `PACKAGES`: distributions whose versions decide the result; recorded in the manifest.
 - `ENVIRONMENT`: environment variables its worker process needs before any import.
 - `Settings`: a frozen pydantic model of the variant's `settings`. A field `calibration: CalibrationSettings` says
@@ -64,6 +65,13 @@ class QuantizerSettings(BaseModel):
     def tokens_needed(self, model: ModelShape) -> tuple[int, str] | None:
         """Calibration tokens under which the method is on uncertain ground, and why; None where it needs none."""
         return None
+
+    def quantizes_at_load(self) -> bool:
+        """Whether the artifact will hold unquantized weights that the engine must quantize each time it loads them.
+
+        False where that shows only in quantizing; the manifest's `at_load` tells it then.
+        """
+        return False
 
     def kernel(self, device: str) -> Kernel | None:
         """The kernel made for these weights on `cpu` or `cuda`; None where nothing is known to be needed."""

@@ -74,8 +74,32 @@ def cpu_kernel(name: str) -> PackedKernel:
     return PackedKernel(name, bits=(4,), group_sizes=(32, 64, 128), broken_group_sizes=(16,))
 
 
+GPTQ_KERNELS = {
+    "cpu": cpu_kernel("TorchAtenLinear"),
+    "cuda": PackedKernel(
+        "MarlinLinear", bits=(4, 8), group_sizes=(-1, 32, 64, 128), symmetric_only=True, capability=7.5
+    ),
+}
+"""Those that read the GPTQ format (gptqmodel 7.6, nn_modules/qlinear: torch_aten_kernel.py, marlin.py)."""
+
+
 def _any_of(numbers: Sequence[int]) -> str:
     return " or ".join(map(str, numbers))
+
+
+class GridSettings(QuantizerSettings):
+    """What methods take that need none of GPTQModel's passes: where the weights may lie. Stored in the GPTQ format."""
+
+    bits: Literal[2, 3, 4, 8] = 4
+    group_size: Literal[-1, 16, 32, 64, 128, 256, 512, 1024] = 64
+    """Weights that share one scale; must divide every layer's input size. -1: one scale per output channel."""
+    sym: bool = True
+    """Whether the grid is even on both sides of zero; else it goes from the group's smallest weight to its largest."""
+    skip_modules: list[str] = Field(default=[])
+    """Linear layers left unquantized: full names, or last parts of names such as `down_proj`."""
+
+    def kernel(self, device: str) -> Kernel:
+        return GPTQ_KERNELS[device].fitting(self.bits, self.group_size, self.sym)
 
 
 class Settings(QuantizerSettings):
@@ -102,11 +126,7 @@ class Settings(QuantizerSettings):
 
 
 def check(settings: Settings, model: ModelShape, group_sizes: Sequence[int] = GROUP_SIZES) -> list[str]:
-    quantized = kept(settings.skip_modules, model.linears)
-    found = module_name_problems("skip_modules", settings.skip_modules, model.linears)
-    if not quantized:
-        found.append("skip_modules: nothing is left to quantize; take some out")
-    found += group_size_problems(settings.group_size, model, group_sizes, quantized)
+    found = layer_problems(settings, model, group_sizes)
     supported = installed.table_keys("gptqmodel", "models/auto.py", "MODEL_MAP")
     if supported and model.model_type not in supported:
         found.append(
@@ -114,6 +134,17 @@ def check(settings: Settings, model: ModelShape, group_sizes: Sequence[int] = GR
             "a method that needs no calibration, or with a later GPTQModel"
         )
     return found
+
+
+def layer_problems(
+    settings: Settings | GridSettings, model: ModelShape, group_sizes: Sequence[int] = GROUP_SIZES
+) -> list[str]:
+    """What is wrong with `skip_modules` and `group_size`."""
+    quantized = kept(settings.skip_modules, model.linears)
+    found = module_name_problems("skip_modules", settings.skip_modules, model.linears)
+    if not quantized:
+        found.append("skip_modules: nothing is left to quantize; take some out")
+    return found + group_size_problems(settings.group_size, model, group_sizes, quantized)
 
 
 def kept(skipped: Sequence[str], linears: Sequence[Linear]) -> list[Linear]:

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
@@ -18,38 +17,17 @@ from pipeline import checkpoint, model_shape, store
 from pipeline.calibration import CalibrationSettings
 from pipeline.errors import UserError
 from pipeline.model_shape import ModelShape
-from pipeline.quantizers import (
-    Kernel,
-    Quantized,
-    QuantizeJob,
-    QuantizerSettings,
-    _gptqmodel,
-    group_size_problems,
-    module_name_problems,
-    modules_named,
-)
+from pipeline.quantizers import Quantized, QuantizeJob, _gptqmodel, modules_named
 
 FORMAT = "gptq"
 PACKAGES = ("auto-round", "transformers", "torch")
 ENVIRONMENT: Mapping[str, str] = {}
 TOOLCHAIN = None
-KERNELS = {
-    "cpu": _gptqmodel.cpu_kernel("TorchAtenLinear"),
-    "cuda": _gptqmodel.PackedKernel(
-        "MarlinLinear", bits=(4, 8), group_sizes=(-1, 32, 64, 128), symmetric_only=True, capability=7.5
-    ),
-}
-"""Those of the GPTQ format; see `gptqmodel_gptq`."""
 
 
-class Settings(QuantizerSettings):
+class Settings(_gptqmodel.GridSettings):
     """Names are AutoRound's own where it has one."""
 
-    bits: Literal[2, 3, 4, 8] = 4
-    group_size: Literal[-1, 16, 32, 64, 128, 256, 512, 1024] = 64
-    """Weights that share one scale; must divide every layer's input size. -1: one scale per output channel."""
-    sym: bool = True
-    """Whether the grid is even on both sides of zero."""
     iters: int = Field(default=200, ge=1)
     """Steps of descent per block: 1000 where time allows, 50 for a quick try."""
     lr: float | None = Field(default=None, gt=0)
@@ -65,8 +43,6 @@ class Settings(QuantizerSettings):
     window_tokens: int = Field(default=256, ge=2)
     """All calibration samples are joined and cut into windows of so many tokens, as AutoRound needs equally long ones;
     what is left at the end is not used."""
-    skip_modules: list[str] = Field(default=[])
-    """Linear layers left unquantized: full names, or last parts of names such as `down_proj`."""
     calibration: CalibrationSettings
 
     def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
@@ -76,19 +52,13 @@ class Settings(QuantizerSettings):
             "all windows' input and output of a block": 3.0 * 2 * tokens * width,
         }
 
-    def kernel(self, device: str) -> Kernel:
-        return KERNELS[device].fitting(self.bits, self.group_size, self.sym)
-
 
 def check(settings: Settings, model: ModelShape) -> list[str]:
-    quantized = _gptqmodel.kept(settings.skip_modules, model.linears)
-    found = module_name_problems("skip_modules", settings.skip_modules, model.linears)
-    if not quantized:
-        found.append("skip_modules: nothing is left to quantize; take some out")
+    found = _gptqmodel.layer_problems(settings, model)
     most = settings.calibration.samples * settings.calibration.max_tokens
     if most < settings.window_tokens:
         found.append(f"window_tokens {settings.window_tokens}: the calibration samples have {most} tokens at most")
-    return found + group_size_problems(settings.group_size, model, _gptqmodel.GROUP_SIZES, quantized)
+    return found
 
 
 def quantize(job: QuantizeJob) -> Quantized:

@@ -44,6 +44,9 @@ class Settings(QuantizerSettings):
     """`packed`: the 4-bit weights, or a failure where they do not load as they were; `at_load`: the unquantized ones,
     quantized at each load; `auto`: packed where that loads as it was, else at_load."""
 
+    def quantizes_at_load(self) -> bool:
+        return self.store == "at_load"
+
 
 def check(settings: Settings, model: ModelShape) -> list[str]:
     return _skipping.problems(settings.skip_modules, model)

@@ -22,15 +22,6 @@ WORKING_DTYPE = {"cpu": "float32", "cuda": "float16"}
 """On a CPU float32 is finer and, measured here, 2.7 times faster than float16, which has few kernels there."""
 
 
-KERNELS = {
-    "cpu": _gptqmodel.cpu_kernel("TorchAtenLinear"),
-    "cuda": _gptqmodel.PackedKernel(
-        "MarlinLinear", bits=(4, 8), group_sizes=(-1, 32, 64, 128), symmetric_only=True, capability=7.5
-    ),
-}
-"""gptqmodel 7.6, nn_modules/qlinear: torch_aten_kernel.py, marlin.py."""
-
-
 class Override(QuantizerSettings):
     """What some layers may have of their own. Bits, group size and symmetry are not among it: transformers reads one of
     each for all layers of a checkpoint (optimum 2.3, gptq/quantizer.py)."""
@@ -89,7 +80,7 @@ class Settings(_gptqmodel.Settings):
         )
 
     def kernel(self, device: str) -> Kernel:
-        return KERNELS[device].fitting(self.bits, self.group_size, self.sym)
+        return _gptqmodel.GPTQ_KERNELS[device].fitting(self.bits, self.group_size, self.sym)
 
 
 def check(settings: Settings, model: ModelShape) -> list[str]:

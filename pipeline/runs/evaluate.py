@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import batches, checkpoint, judge, plugins, progress, records, store
+from pipeline import batches, checkpoint, engines, judge, progress, records, store
 from pipeline.batches import Batch
 from pipeline.engines import EngineOptions, Question, Session, misplaced_reason
 from pipeline.errors import brief
@@ -75,8 +75,8 @@ def run(job: Job) -> QualityRecord:
     asked = [item for item in items if not item.over_context]
     on = device.resolve(job.device)
     device.seed(job.seed)
-    session: Session = plugins.load("pipeline.engines", job.engine).load(
-        store.artifact(job.variant), EngineOptions(on, job.compute_dtype[on], job.threads)
+    session = engines.load(
+        job.engine, store.artifact(job.variant), EngineOptions(on, job.compute_dtype[on], job.threads)
     )
     common: dict[str, Any] = {
         "variant": job.variant,

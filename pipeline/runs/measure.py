@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from pipeline import plugins, records, store
-from pipeline.engines import EngineOptions, Session
+from pipeline import engines, records, store
+from pipeline.engines import EngineOptions
 from pipeline.errors import UserError, brief
 from pipeline.probes import contention, device, limits, placement, process
 from pipeline.readings import FailureKind, MemoryReadings
@@ -57,6 +57,14 @@ PEAK = {"cuda": "allocator_reserved_peak_bytes", "cpu": "process_run_peak_bytes"
 """The one that is the memory of a request on this device."""
 
 
+PEAK_BY_DRIVER = "nvml_process_bytes"
+"""The same for an engine on CUDA that takes memory past torch's allocator. It is read after the request, when such an
+engine still has all that the request took."""
+
+
+NOT_TORCH = "the engine takes its memory past torch's allocator"
+
+
 class Worker:
     """A loaded model and what its process has seen so far."""
 
@@ -67,12 +75,14 @@ class Worker:
         self._ours = job.ours
         device.seed(job.seed)
         start = time.monotonic()
-        self._session: Session = plugins.load("pipeline.engines", job.engine).load(
-            store.artifact(job.variant), EngineOptions(self._device, self._dtype, job.threads)
+        self._session = engines.load(
+            job.engine, store.artifact(job.variant), EngineOptions(self._device, self._dtype, job.threads)
         )
         self._load_s = time.monotonic() - start
         self._load_peak = process.peak_bytes()
         self._peaks_restart = process.reset_peak()
+        self._by_driver = self._device == "cuda" and not engines.torch_allocator(job.engine)
+        self._peak = PEAK_BY_DRIVER if self._by_driver else PEAK[self._device]
         self._settings = job.settings
         self._weight_bytes = self._session.weight_bytes()
         self._throttle_count = contention.cpu_throttle_count()
@@ -93,7 +103,7 @@ class Worker:
         self._look_around()
         if turn.prefill:
             reading = reading.model_copy(update={"prefill_s": self._session.prefill(turn.prompts)})
-        return TurnTaken(reading=reading, peak_bytes=self._seen[PEAK[self._device]][-1])
+        return TurnTaken(reading=reading, peak_bytes=self._seen[self._peak][-1])
 
     def cache(self, message: MeasureCache) -> CacheMeasured:
         return CacheMeasured(cache=self._session.kv_cache(message.prompt))
@@ -111,6 +121,7 @@ class Worker:
         memory = {name: largest(self._seen.get(name, [])) for name in RUN_MEMORY}
         return Finished(
             memory=MemoryReadings(
+                peaks_by_driver=self._by_driver,
                 weight_bytes=records.known(self._weight_bytes),
                 process_load_peak_bytes=self._load_peak,
                 **memory,
@@ -135,8 +146,8 @@ class Worker:
             "process_run_peak_bytes": process.peak_bytes()
             if self._peaks_restart
             else records.missing("the system did not let the peak be counted anew after loading"),
-            "allocator_peak_bytes": device.allocator_peak_bytes(on),
-            "allocator_reserved_peak_bytes": device.allocator_reserved_peak_bytes(on),
+            "allocator_peak_bytes": self._of_allocator(device.allocator_peak_bytes),
+            "allocator_reserved_peak_bytes": self._of_allocator(device.allocator_reserved_peak_bytes),
             "nvml_process_bytes": device.nvml_process_bytes(on),
             "swap_bytes": process.swapped_bytes(),
             "foreign_gpu_processes": contention.foreign_gpu_processes(on, self._ours),
@@ -144,6 +155,9 @@ class Worker:
         }
         for name, reading in readings.items():
             self._seen.setdefault(name, []).append(reading)
+
+    def _of_allocator(self, read: Callable[[str], Reading]) -> Reading:
+        return records.missing(NOT_TORCH) if self._by_driver else read(self._device)
 
     def _cpu_throttled(self) -> Reading:
         """1 when a core was held down since the last look, else 0."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import checkpoint, plugins, records, smoke_reading, store
-from pipeline.engines import EngineOptions, Session, misplaced_reason
+from pipeline import checkpoint, engines, records, smoke_reading, store
+from pipeline.engines import EngineOptions, misplaced_reason
 from pipeline.probes import device
 from pipeline.records import EngineInfo
 from pipeline.smoke_records import Reference, SmokeTexts
@@ -26,9 +26,7 @@ def run(job: Job) -> Reference:
     artifact_sha256 = checkpoint.read_manifest(store.BASE).artifact_sha256
     texts = records.load(store.SMOKE_TEXTS, SmokeTexts)
     on = device.resolve(job.device)
-    session: Session = plugins.load("pipeline.engines", job.engine).load(
-        store.BASE, EngineOptions(on, job.compute_dtype[on], job.threads)
-    )
+    session = engines.load(job.engine, store.BASE, EngineOptions(on, job.compute_dtype[on], job.threads))
     if misplaced := session.misplaced():
         return _unread(artifact_sha256, session.info(), misplaced_reason(misplaced, on))
     logits = numpy.concatenate(list(smoke_reading.scored_logits(session, texts.windows)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from pydantic import BaseModel, ConfigDict
 
-from pipeline import artifact_files, checkpoint, plugins, records, smoke_reading, store
+from pipeline import artifact_files, checkpoint, engines, records, smoke_reading, store
 from pipeline.engines import EngineOptions, Session, misplaced_reason
 from pipeline.errors import UserError, brief
 from pipeline.metrics import divergence
@@ -61,9 +61,7 @@ def run(job: Job) -> SmokeRecord:
     on = device.resolve(job.device)
     engine: EngineInfo | None = None
     try:
-        session: Session = plugins.load("pipeline.engines", job.engine).load(
-            folder, EngineOptions(on, job.compute_dtype[on], job.threads)
-        )
+        session = engines.load(job.engine, folder, EngineOptions(on, job.compute_dtype[on], job.threads))
         engine = session.info()
     except Exception as error:
         checks.append(_raised("load", error))

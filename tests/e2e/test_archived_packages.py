@@ -7,27 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+import toolchain_side
 from tiny_project import ROOT
 from unit.runs.jobs import base_job, quantize_job
 from unit.workspace import calibration_set, document
 
-from pipeline import calibration, checkpoint, processes, store, toolchains
+from pipeline import calibration, checkpoint, store
 from pipeline.artifact_records import QuantizeRecord
 from pipeline.calibration import CalibrationSettings
 from pipeline.engines import EngineOptions, Session, transformers
 from pipeline.quantizers import auto_gptq, autoawq
 from pipeline.runs import base
 from pipeline.tokenizer import Tokenizer
-from pipeline.toolchains import environments
 
 pytestmark = pytest.mark.e2e
 
@@ -44,13 +42,7 @@ TOKENS = [5, 99, 300, 17, 255, 64, 128, 400, 33, 7, 211, 350, 12, 80, 90, 450]
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    toolchain = toolchains.pinned(autoawq.TOOLCHAIN)
-    if os.environ.get("QUANTGATE_TEST_TOOLCHAINS") == "1":
-        return environments.install(toolchain)
-    found = environments.installed(toolchain)
-    if found is None:
-        pytest.skip(f"toolchain {toolchain.name} is not installed; QUANTGATE_TEST_TOOLCHAINS=1 makes it")
-    return environments.interpreter(found)
+    return toolchain_side.interpreter(autoawq.TOOLCHAIN)
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +91,9 @@ class Made:
 
 def side(python: Path, *arguments: object, folder: Path) -> str:
     """Run tests/archived_side.py under the toolchain's Python; returns what it prints."""
-    variables = processes.environment(python, {})
     # Another one each time: what comes out must not depend on the order of a set.
-    variables |= {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": str(len(list(folder.glob("made-*"))) + 1)}
-    command = [str(python), str(ROOT / "tests" / "archived_side.py"), *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    seed = str(len(list(folder.glob("made-*"))) + 1)
+    return toolchain_side.run(python, folder, ROOT / "tests" / "archived_side.py", *arguments, PYTHONHASHSEED=seed)
 
 
 def make(python: Path, project: Path, quantizer: str, whose: str = "ours", **settings: Any) -> Made:

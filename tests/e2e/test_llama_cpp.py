@@ -6,19 +6,18 @@ Skipped where that environment is not installed. QUANTGATE_TEST_TOOLCHAINS=1 mak
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+import toolchain_side
 from llama_cpp_project import Made, make, project_of
 
-from pipeline import checkpoint, store, toolchains
+from pipeline import checkpoint, store
 from pipeline.engines import EngineOptions, Question, Session, transformers
 from pipeline.engines import llama_cpp as engine
-from pipeline.toolchains import environments
 
 pytestmark = pytest.mark.e2e
 
@@ -57,13 +56,7 @@ SHAPE = {
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    toolchain = toolchains.pinned(engine.TOOLCHAIN)
-    if os.environ.get("QUANTGATE_TEST_TOOLCHAINS") == "1":
-        return environments.install(toolchain)
-    found = environments.installed(toolchain)
-    if found is None:
-        pytest.skip(f"toolchain {toolchain.name} is not installed; QUANTGATE_TEST_TOOLCHAINS=1 makes it")
-    return environments.interpreter(found)
+    return toolchain_side.interpreter(engine.TOOLCHAIN)
 
 
 @pytest.fixture(scope="module")

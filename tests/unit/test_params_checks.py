@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from unit.changed_params import SHIPPED, drop, problems, put
+from unit.changed_params import SHIPPED, Change, drop, problems, put
 
 from pipeline import params
 
@@ -105,6 +105,33 @@ def test_an_engine_that_cannot_load_the_format_is_refused(monkeypatch: pytest.Mo
     assert problems(lambda _: None) == [
         "variants.int8: engine 'transformers' cannot load the 'bitsandbytes' format; it loads awq, gptq, safetensors"
     ]
+
+
+def nf4(store: str) -> Change:
+    variant = {"quantizer": "bitsandbytes_nf4", "engine": "transformers", "settings": {"store": store}}
+    return put(variant, "variants", "int8")
+
+
+def test_settings_that_leave_quantizing_to_an_engine_that_does_not_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeline.engines import transformers
+
+    monkeypatch.setattr(transformers, "QUANTIZES_AT_LOAD", False)
+    assert problems(nf4("at_load")) == [
+        "variants.int8: engine 'transformers' does not quantize weights while it loads them, and these settings store "
+        "unquantized ones for that; change the engine or the settings"
+    ]
+    [invalid] = problems(nf4("sometimes"))
+    assert invalid.startswith("variants.int8.settings.store: ")
+
+
+@pytest.mark.parametrize(("store", "able"), [("at_load", True), ("packed", False), ("auto", False)])
+def test_other_settings_and_engines_are_not(store: str, able: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeline.engines import transformers
+
+    monkeypatch.setattr(transformers, "QUANTIZES_AT_LOAD", able)
+    raw = copy.deepcopy(SHIPPED)
+    nf4(store)(raw)
+    assert list(params.problems(raw)) == []
 
 
 @pytest.mark.parametrize(("tokens", "window"), [(1023, 512), (31, 16)])

@@ -50,6 +50,8 @@ def test_every_engine_keeps_the_contract_of_the_folder() -> None:
     for name in plugins.names("pipeline.engines"):
         module = plugins.load("pipeline.engines", name)
         assert isinstance(module.FORMATS, frozenset), name
+        assert isinstance(module.TORCH_ALLOCATOR, bool), name
+        assert isinstance(module.QUANTIZES_AT_LOAD, bool), name
         assert module.TOOLCHAIN is None or isinstance(module.TOOLCHAIN, str), name
         assert isinstance(module.PACKAGES, tuple), name
         assert parameters(module.load) == ["artifact", "options"], name

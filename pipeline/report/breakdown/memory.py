@@ -30,9 +30,14 @@ class Line:
 
 def kind(variants: Sequence[VariantEvidence]) -> str:
     """Whose memory a peak is."""
-    if _on_cuda(variants):
-        return "the most that the allocator had reserved on the GPU; the CUDA context comes on top, as in NVML's figure"
-    return "the worker's resident set, libraries included"
+    if not _on_cuda(variants):
+        return "the worker's resident set, libraries included"
+    by_driver = [e.variant for e in variants if _by_driver(e)]
+    whole = "NVML's figure for the process, the CUDA context included"
+    if len(by_driver) == len(variants):
+        return whole
+    reserved = "the most that the allocator had reserved on the GPU; the CUDA context comes on top, as in NVML's figure"
+    return f"{reserved} (of {', '.join(by_driver)}: {whole})" if by_driver else reserved
 
 
 def sizes(variants: Sequence[VariantEvidence]) -> list[Line]:
@@ -141,7 +146,8 @@ def _of_model(evidence: VariantEvidence, metric: Metric, read: Callable[[capacit
 
 
 def _cuda_context(evidence: VariantEvidence) -> Cell:
-    return _size(evidence.cuda_context or missing("the model runs on the CPU"))
+    held = "the peaks hold it" if _by_driver(evidence) else "the model runs on the CPU"
+    return _size(evidence.cuda_context or missing(held))
 
 
 def _cache(evidence: VariantEvidence) -> Cell:
@@ -164,6 +170,10 @@ def _context(evidence: VariantEvidence, users: int) -> Cell:
         return Cell("none", reason="not even the model fits")
     beyond = users * found.value > model.largest_tokens
     return Cell(f"{found.value:,.0f}{EXTRAPOLATED if beyond else ''}")
+
+
+def _by_driver(evidence: VariantEvidence) -> bool:
+    return capacity.peaks_by_driver(evidence.speed.processes)
 
 
 def _on_cuda(variants: Sequence[VariantEvidence]) -> bool:

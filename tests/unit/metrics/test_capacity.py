@@ -137,6 +137,16 @@ def test_without_nvml_the_cuda_context_is_missing(build):
     assert capacity.cuda_context_bytes([]) == missing("no process was measured to its end")
 
 
+def test_peaks_are_the_drivers_where_the_variants_processes_say_so(build):
+    def made(by_driver: bool, side: Side) -> ProcessReading:
+        found = on_gpu(build, 700, None, side=side)
+        return found.model_copy(update={"memory": found.memory.model_copy(update={"peaks_by_driver": by_driver})})
+
+    assert capacity.peaks_by_driver([made(False, Side.BASELINE), made(True, Side.VARIANT)])
+    assert not capacity.peaks_by_driver([made(True, Side.BASELINE), made(False, Side.VARIANT)])
+    assert not capacity.peaks_by_driver([])
+
+
 def test_the_peak_over_levels_needs_every_one_of_them(build):
     processes = [build.process(peaks=[peak(10, 1030), peak(20, 1060), peak(30, None)])]
     assert capacity.peak_bytes(processes, [("w10", 1), ("w20", 1)]) == known(1060)

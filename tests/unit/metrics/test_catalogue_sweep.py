@@ -39,24 +39,25 @@ def test_figures_of_the_sweep(build):
     assert value("knee_concurrency", build.evidence()).reason == "fewer than two levels can be compared"
 
 
-def test_the_cuda_context_takes_room_on_a_gpu_alone(build):
+def test_the_cuda_context_takes_room_on_a_gpu_alone_and_where_no_peak_holds_it(build):
     ours = swept(build)
     on_gpu = {
         "nvml_process_bytes": known(500 * 2**20),
         "allocator_reserved_peak_bytes": known(100 * 2**20),
     }
-    processes = [
-        process.model_copy(update={"memory": process.memory.model_copy(update=on_gpu)})
-        for process in ours.speed.processes
-    ]
 
-    def context(device: str) -> float:
+    def context(device: str, peaks_by_driver: bool = False) -> float:
+        read = {**on_gpu, "peaks_by_driver": peaks_by_driver}
+        processes = [
+            process.model_copy(update={"memory": process.memory.model_copy(update=read)})
+            for process in ours.speed.processes
+        ]
         changes = {"processes": processes, "engine": build.engine(device=device)}
         model = replace(ours, speed=ours.speed.model_copy(update=changes)).memory_model
         assert not isinstance(model, str)
         return model.cuda_context_bytes
 
-    assert (context("cuda"), context("cpu")) == (400 * 2**20, 0)
+    assert (context("cuda"), context("cpu"), context("cuda", peaks_by_driver=True)) == (400 * 2**20, 0, 0)
 
 
 def test_capacity_is_fitted_on_all_levels(build):

@@ -19,7 +19,7 @@ from pipeline.engines import EngineOptions
 from pipeline.engines import transformers as engine
 from pipeline.errors import UserError
 from pipeline.model_shape import ModelShape
-from pipeline.quantizers import Quantized, auto_round, gptqmodel_gptq
+from pipeline.quantizers import Quantized, auto_round
 
 WINDOW = 32
 SAMPLES = [[(7 * number + step * step) % 300 + 3 for step in range(50)] for number in range(10)]
@@ -95,7 +95,7 @@ def test_settings_that_do_not_fit_are_told_before_any_work() -> None:
 
     assert auto_round.check(settings(), MODEL) == []
     found = auto_round.check(settings(window_tokens=501, group_size=128, skip_modules=["up_proj"]), MODEL)
-    assert [problem.split(" ")[0] for problem in found] == ["skip_modules:", "window_tokens", "group_size"]
+    assert [problem.split(" ")[0] for problem in found] == ["skip_modules:", "group_size", "window_tokens"]
     [problem] = auto_round.check(settings(skip_modules=["down_proj"]), MODEL)
     assert problem == "skip_modules: nothing is left to quantize; take some out"
-    assert auto_round.KERNELS == gptqmodel_gptq.KERNELS
+    assert settings().kernel("cuda").name == "MarlinLinear"

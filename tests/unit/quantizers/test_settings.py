@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
 from pipeline.quantizers import QuantizeJob, _skipping, bitsandbytes_nf4, gptqmodel_gptq, rtn, torchao_fp8, torchao_int8
@@ -104,5 +105,8 @@ def test_rtn_has_the_kernels_of_the_gptq_format() -> None:
     assert rtn.Settings().kernel("cpu").unfit is None
     assert rtn.Settings(bits=3).kernel("cpu").unfit == "reads weights of 4 bits, not 3"
     assert rtn.Settings(group_size=16).kernel("cpu").breaks
-    assert rtn.KERNELS == gptqmodel_gptq.KERNELS
+    gptq = gptqmodel_gptq.Settings(calibration=CalibrationSettings(set="plain", samples=1))
+    assert [rtn.Settings().kernel(device) for device in ("cpu", "cuda")] == [
+        gptq.kernel(device) for device in ("cpu", "cuda")
+    ]
     assert rtn.Settings().working_bytes(shape(), parameters=10, tokens=0) == {"weights in 32 bits": 40}

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
 import pytest
 
+from pipeline import checkpoint
 from pipeline.engines import transformers as engine
 from pipeline.errors import UserError
 from pipeline.probes import contention, device, limits, placement, process
@@ -252,6 +254,16 @@ def test_cache_and_limits_are_measured_on_request(
     assert asked == [("cpu", "float32")]
 
 
+def as_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "resolve", lambda wanted: "cuda")
+    monkeypatch.setattr(device, "reset_peak", lambda on: True)
+    monkeypatch.setattr(device, "allocator_peak_bytes", lambda on: known(50))
+    monkeypatch.setattr(device, "allocator_reserved_peak_bytes", lambda on: known(70))
+    monkeypatch.setattr(device, "nvml_process_bytes", lambda on: known(90))
+    monkeypatch.setattr(contention, "foreign_gpu_processes", lambda on, pids: known(0))
+    monkeypatch.setattr(contention, "throttled", lambda on: known(1.0))
+
+
 def test_on_cuda_the_peak_is_what_the_allocator_reserved_and_company_is_asked_for_with_our_processes(
     session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,19 +273,64 @@ def test_on_cuda_the_peak_is_what_the_allocator_reserved_and_company_is_asked_fo
         ours.append((on, list(pids)))
         return known(1)
 
-    monkeypatch.setattr(device, "resolve", lambda wanted: "cuda")
-    monkeypatch.setattr(device, "reset_peak", lambda on: True)
-    monkeypatch.setattr(device, "allocator_peak_bytes", lambda on: known(50))
-    monkeypatch.setattr(device, "allocator_reserved_peak_bytes", lambda on: known(70))
-    monkeypatch.setattr(device, "nvml_process_bytes", lambda on: known(90))
+    as_on_cuda(monkeypatch)
     monkeypatch.setattr(contention, "foreign_gpu_processes", foreign)
-    monkeypatch.setattr(contention, "throttled", lambda on: known(1.0))
     talk.done(load(), Loaded)
     assert talk.done(TURN, TurnTaken).peak_bytes.value == 70
     finished = talk.done(Finish(), Finished)
     memory = finished.memory
     assert (memory.allocator_peak_bytes.value, memory.allocator_reserved_peak_bytes.value) == (50, 70)
     assert memory.nvml_process_bytes.value == 90
+    assert not memory.peaks_by_driver
     assert finished.foreign_gpu_processes.value == 1
     assert finished.throttled_share.value == 1
     assert ours == [("cuda", [5, 6])]
+
+
+def test_on_cuda_the_peak_of_an_engine_without_torchs_allocator_is_the_drivers(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_on_cuda(monkeypatch)
+    monkeypatch.setattr(engine, "TORCH_ALLOCATOR", False)
+    sizes = iter([90, 95, 80])
+    monkeypatch.setattr(device, "nvml_process_bytes", lambda on: known(next(sizes)))
+    talk.done(load(), Loaded)
+    assert [talk.done(TURN, TurnTaken).peak_bytes.value for _ in range(3)] == [90, 95, 80]
+    memory = talk.done(Finish(), Finished).memory
+    assert memory.peaks_by_driver
+    assert memory.nvml_process_bytes.value == 95
+    for of_allocator in (memory.allocator_peak_bytes, memory.allocator_reserved_peak_bytes):
+        assert of_allocator == missing("the engine takes its memory past torch's allocator")
+
+
+def test_a_driver_that_does_not_tell_leaves_such_a_peak_unknown(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_on_cuda(monkeypatch)
+    monkeypatch.setattr(engine, "TORCH_ALLOCATOR", False)
+    monkeypatch.setattr(device, "nvml_process_bytes", lambda on: missing("NVML does not list this process"))
+    talk.done(load(), Loaded)
+    assert talk.done(TURN, TurnTaken).peak_bytes == missing("NVML does not list this process")
+
+
+def test_on_a_cpu_the_peak_is_the_resident_set_whatever_the_allocator(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "TORCH_ALLOCATOR", False)
+    talk.done(load(), Loaded)
+    monkeypatch.setattr(process, "peak_bytes", lambda: known(100))
+    assert talk.done(TURN, TurnTaken).peak_bytes.value == 100
+    memory = talk.done(Finish(), Finished).memory
+    assert not memory.peaks_by_driver
+    assert memory.allocator_peak_bytes.reason == "the model runs on the CPU"
+
+
+def test_weights_to_be_quantized_at_load_are_not_measured_by_an_engine_that_does_not(
+    session: Session, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "QUANTIZES_AT_LOAD", False)
+    monkeypatch.setattr(checkpoint, "read_manifest", lambda folder: SimpleNamespace(at_load="asked for"))
+    refused = talk(load()).refused
+    assert refused is not None
+    assert refused.failure is FailureKind.ERROR
+    assert refused.reason.startswith("NotQuantized: engine 'transformers' does not quantize weights")

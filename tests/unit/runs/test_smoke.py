@@ -61,6 +61,20 @@ def test_a_variant_that_is_merely_worse_passes(artifact: Path) -> None:
     assert reading(record, "distributions", "kld_mean") > 0
 
 
+def test_an_artifact_to_be_quantized_at_load_is_stopped_on_an_engine_that_does_not(
+    artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = checkpoint.read_manifest(artifact)
+    records.save(artifact / store.MANIFEST, given.model_copy(update={"at_load": "saving breaks it"}))
+    assert failures(smoke.run(smoke_job())) == [], "transformers does"
+    monkeypatch.setattr(engine, "QUANTIZES_AT_LOAD", False)
+    record = smoke.run(smoke_job())
+    assert failures(record) == ["load"]
+    assert record.reason is not None
+    assert "engine 'transformers' does not quantize weights while it loads them" in record.reason
+    assert "(saving breaks it)" in record.reason
+
+
 # --- answers ---------------------------------------------------------------------------------------------------
 
 

@@ -146,6 +146,39 @@ def test_a_gpu_has_allocator_peaks_and_nvml(ours, build):
     assert list(memory.strangers(found)) == []
 
 
+def by_driver(build, **changes):
+    read = {
+        "allocator_peak_bytes": missing("past torch"),
+        "allocator_reserved_peak_bytes": missing("past torch"),
+        "peaks_by_driver": True,
+    }
+    made = on_gpu(build, **changes)
+    return made.model_copy(update={"memory": made.memory.model_copy(update=read)})
+
+
+def test_peaks_by_the_driver_hold_the_cuda_context(ours, build):
+    processes = [by_driver(build, peaks=peaks((1, 232), (8, 1856)))]
+    cuda = build.engine(device="cuda")
+    [told] = [replace(ours(processes=processes, engine=cuda), serving=Serving(memory_gib=2))]
+    sizes = {line.label: line.cells[0] for line in memory.sizes([told])}
+    assert (sizes["CUDA context"].text, sizes["CUDA context"].reason) == ("–", "the peaks hold it")
+    assert (sizes["Reserved on the GPU"].text, sizes["Reserved on the GPU"].reason) == ("–", "past torch")
+    assert sizes["Process on the GPU, by NVML"].text == "700 MiB"
+    assert memory.contexts([told])[0].cells[0].text == "1,024"
+    assert not any("CUDA context" in note for note in memory.notes([told]))
+    assert memory.kind([told]) == "NVML's figure for the process, the CUDA context included"
+
+
+def test_peaks_that_are_not_of_the_same_memory_are_told_apart(ours, build):
+    cuda = build.engine(device="cuda")
+    theirs, told = ours(processes=[on_gpu(build)], engine=cuda), ours(processes=[by_driver(build)], engine=cuda)
+    told = replace(told, variant="gguf")
+    assert memory.kind([theirs, told]) == (
+        "the most that the allocator had reserved on the GPU; the CUDA context comes on top, as in NVML's figure "
+        "(of gguf: NVML's figure for the process, the CUDA context included)"
+    )
+
+
 def gpu_fits(ours, build, **changes):
     """The largest context of one user and the notes: 1 GiB of fixed part and 1 MiB a token in 2 GiB."""
     processes = [on_gpu(build, peaks=peaks((1, 232), (8, 1856)), **changes)]
