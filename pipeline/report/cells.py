@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline.metrics import display, validity
 from pipeline.metrics.catalogue import BY_NAME, EXTRA, MAIN, METRICS, Metric
@@ -31,6 +31,8 @@ class Cell:
     """Low to high, where there is one."""
     reason: str = ""
     """Why the number is missing, or what to know about it."""
+    value: float | None = field(default=None, compare=False)
+    """In the metric's own unit, to sort by; None where it is missing or is no number."""
 
     def __str__(self) -> str:
         return f"{self.text} ({self.interval})" if self.interval else self.text
@@ -57,10 +59,10 @@ def reading(metric: Metric, found: Reading, low: Reading | None = None, high: Re
     if found.value is None:
         return absent(found.reason or "")
     if low is None or high is None:
-        return Cell(metric.display(found.value))
+        return Cell(metric.display(found.value), value=found.value)
     if low.value is None or high.value is None:
-        return Cell(metric.display(found.value), reason=f"no interval: {low.reason or high.reason}")
-    return Cell(metric.display(found.value), interval(metric, low.value, high.value))
+        return Cell(metric.display(found.value), reason=f"no interval: {low.reason or high.reason}", value=found.value)
+    return Cell(metric.display(found.value), interval(metric, low.value, high.value), value=found.value)
 
 
 def interval(metric: Metric, low: float, high: float) -> str:
