@@ -48,7 +48,7 @@ def tradeoff() -> Spec:
     high = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("y_low:Q", title="{y-axis}"), y2="y_high:Q", x=across)
     shape = alt.Shape("role:N", legend=None, scale=alt.Scale(domain=domain, range=shapes))
     marks = base.mark_point(filled=True, size=130, cursor="pointer").encode(x=across, y=up, shape=shape)
-    written: Spec = {"dy": alt.expr("datum.above ? -16 : 18"), "fontWeight": "bold", "cursor": "pointer"}
+    written: Spec = {"dy": alt.expr("datum.above ? -16 : 18"), "fontWeight": "bold", "limit": 130, "cursor": "pointer"}
     halo = base.mark_text(**written, stroke="var(--card)", strokeWidth=4).encode(x=across, y=up, text="variant:N")
     labels = base.mark_text(**written).encode(x=across, y=up, text="variant:N", color=alt.value("var(--ink)"))
     return _finished(alt.layer(wide, high, marks, halo, labels), 320)
@@ -75,7 +75,9 @@ def categories(scores: Sequence[CategoryScore], variants: Sequence[str]) -> Spec
     if not bars:
         return None
     names = list(dict.fromkeys(bar["category"] for bar in bars))
-    across = alt.X("mean:Q", title="Mean score", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    across = alt.X(
+        "mean:Q", title="Mean score", axis=alt.Axis(format=".0%", tickCount=5), scale=alt.Scale(domain=[0, 1])
+    )
     tooltip = [
         alt.Tooltip("category:N", title="Category"),
         alt.Tooltip("variant:N", title="Variant"),
@@ -177,7 +179,6 @@ def _finished(chart: Any, height: int) -> Spec:
     styled = (
         chart.properties(width="container", height=height)
         .configure(
-            aria=False,
             background="transparent",
             font="system-ui, sans-serif",
             autosize={"type": "fit-x", "contains": "padding"},

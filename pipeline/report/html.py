@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.metrics import display
 from pipeline.quality_records import Flaw
-from pipeline.report import cells, charts, conditions, embed, flips, gates, tradeoff, warnings
+from pipeline.report import cells, charts, conditions, embed, flips, tradeoff, warnings
 from pipeline.report.analysis import Analysis
 from pipeline.report.breakdown import (
     changes,
@@ -16,6 +16,7 @@ from pipeline.report.breakdown import (
     cost,
     failures,
     fidelity,
+    gated,
     memory,
     pairing,
     quality,
@@ -84,7 +85,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         **_decision(analysis),
         "frontier": analysis.frontier_words(cells.COLUMNS),
         "warnings": warnings.of(params, gathered),
-        "gates": [(name, gates.describe(gate, analysis.baseline)) for name, gate in params.gates.items()],
+        "gates": gated.lines(analysis),
         "columns": cells.COLUMNS,
         "more_columns": cells.MORE_COLUMNS,
         "cell": cells.of_row,

@@ -30,7 +30,7 @@ function answer(title, score, cut, pieces, empty) {
   return element(
     "div",
     {},
-    element("h4", {}, title, " ", element("span", { className: "soft" }, `(${words})`)),
+    element("p", { className: "label" }, title, " ", element("span", { className: "soft" }, `(${words})`)),
     element("pre", {}, ...(empty ? ["(nothing)"] : pieces)),
   );
 }
@@ -39,9 +39,9 @@ function body(flip, item, baseline) {
   return element(
     "div",
     { className: "body" },
-    element("h4", {}, "Prompt"),
+    element("p", { className: "label" }, "Prompt"),
     element("pre", {}, item.prompt),
-    element("h4", {}, "Expected"),
+    element("p", { className: "label" }, "Expected"),
     element("pre", {}, item.expected),
     element(
       "div",

@@ -8,9 +8,14 @@ async function draw(place, spec, onPick) {
   turns.set(place, turn);
   // `ast`: expressions are interpreted, since the page's policy lets no text become code.
   const made = await vegaEmbed(`#${place}`, spec, { renderer: "svg", actions: false, ast: true });
-  if (turns.get(place) !== turn) return made.finalize();
+  if (turns.get(place) !== turn) {
+    made.finalize();
+    return;
+  }
   embedded.get(place)?.finalize();
   embedded.set(place, made);
+  // The place has a name as a whole, and the numbers stand in tables; the parts of a drawing would only be noise.
+  document.querySelector(`#${place} svg`).setAttribute("aria-hidden", "true");
   if (onPick) made.view.addEventListener("click", (_, mark) => mark?.datum?.variant && onPick(mark.datum.variant));
 }
 

@@ -1,0 +1,85 @@
+"""The report of a synthetic project in a real browser, headless."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hostile_project import variants, with_two_sets
+from synthetic import ENVIRONMENT, Build
+from unit.conftest import RAW_PARAMS, Project
+
+from pipeline.report import html
+from pipeline.report.analysis import analyse
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'quantgate[dev]'")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PATIENCE_MS = 20_000
+"""For a busy machine; a test that passes takes a fraction of it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """report.html of a project with hostile answers, a failed variant, missing values, long names and many flips."""
+    folder, before = tmp_path_factory.mktemp("project"), Path.cwd()
+    build = Build(ENVIRONMENT)
+    project = Project(folder, build, with_two_sets(copy.deepcopy(RAW_PARAMS)))
+    os.chdir(folder)
+    try:
+        page = html.render(analyse(project.write(*variants(build))))
+    finally:
+        os.chdir(before)
+    path = folder / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[object]:
+    if CHROMIUM is None:
+        pytest.skip("needs a chromium on the PATH: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        # The sandbox needs rights that containers seldom give; the page is our own.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+Visit = Callable[..., "sync_api.Page"]
+
+
+@pytest.fixture
+def visit(chromium, report) -> Iterator[Visit]:
+    """Open the report; the test fails when it asked for anything but itself, or said anything on the console."""
+    contexts, said, asked = [], [], []
+
+    def visit(width: int = 1280, theme: str = "light", **options) -> sync_api.Page:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(report.as_uri())
+        if options.get("java_script_enabled", True):
+            page.wait_for_selector("#tradeoff-2 svg")
+            page.wait_for_selector("#chart-categories svg")
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert set(asked) == {report.as_uri()}
