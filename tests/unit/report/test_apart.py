@@ -88,7 +88,7 @@ def test_scores_are_compared_item_by_item(table, build):
     assert clear(found, "a", "b", "quality_delta")
     assert clear(found, "a", "b", "quality@support-desk")
     assert apart.compared(found["b"], found["a"], parse_axis("quality")) == (
-        "Quality −6.7 pp (−12.6 to −3.1 pp) on the same items"
+        "Quality −6.7 pp (−12.6 to −3.4 pp) on the same items"
     )
     # 3 items won: (3 - 0) / √3 = 1.73 is less than 1.96.
     found = table(build.evidence("fp16", LOST_8), build.evidence("a", [0.0] * 5 + SCORES[5:]))
