@@ -125,14 +125,17 @@ def _no_ratio(place: str, text: Any) -> Iterator[str]:
 
 
 def _levels(raw: Mapping[str, Any]) -> dict[str, set[int]]:
-    """Numbers of streams that are measured, by workload."""
-    workloads = mapping(raw, "benchmark", "workloads")
-    found = {str(name): {mapping(workloads, name).get("concurrency", 1)} for name in workloads}
-    sweep = mapping(raw, "benchmark", "sweep")
+    """Numbers of streams that are measured, by workload; none of a workload where that is not told."""
+    workloads, sweep = mapping(raw, "benchmark", "workloads"), mapping(raw, "benchmark", "sweep")
+    own = {str(name): mapping(workloads, name).get("concurrency", 1) for name in workloads}
     swept = sweep.get("concurrency")
-    if sweep.get("workload") in found and isinstance(swept, list):
-        found[sweep["workload"]] |= {level for level in swept if isinstance(level, int)}
-    return found
+    if not isinstance(swept, list):
+        return {name: set() for name in own}
+    more = {str(sweep.get("workload")): swept}
+    return {
+        name: {level for level in (streams, *more.get(name, ())) if isinstance(level, int)}
+        for name, streams in own.items()
+    }
 
 
 def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:

@@ -50,7 +50,7 @@ def _verdict(gate: str, verdicts: list[GateVerdict]) -> GateVerdict:
 
 def _line(row: Row, gate: Gate, found: GateVerdict) -> Line:
     metric = BY_NAME[gate.metric]
-    measured = row.measure(metric)
+    measured = row.measure(metric, gate.scope)
     return Line(
         variant=row.variant,
         verdict=found.verdict,

@@ -195,6 +195,7 @@ def test_every_metric_with_an_interval_says_what_it_is_over(build):
         "quality_delta": PairedItems(4, 0.25),
         "speedup": ProcessPairs(3, Stop.PRECISE),
         "ttft_speedup": ProcessPairs(3, Stop.PRECISE),
+        "aggregate_speedup": ProcessPairs(3, Stop.PRECISE),
         "decode_cost_ratio": ProcessPairs(3, Stop.PRECISE),
         "ppl_ratio": Tokens(2048),
         "kld_mean": Tokens(2048),
@@ -219,6 +220,8 @@ def test_a_metric_is_ranked_by_a_paired_one_that_has_an_interval():
         "decode_tokens_per_s": "speedup",
         "tpot_s_p50": "speedup",
         "ttft_s_p50": "ttft_speedup",
+        "aggregate_tokens_per_s": "aggregate_speedup",
+        "cost_per_million_tokens": "aggregate_speedup",
         "decode_cost_s_per_token": "decode_cost_ratio",
         "perplexity": "ppl_ratio",
     }

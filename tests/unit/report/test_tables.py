@@ -19,7 +19,8 @@ def test_columns_stand_in_the_promised_order(project, four_variants):
     text = tables.pareto_csv(analyse(project.write(*four_variants)).rows)
     header = text.splitlines()[0]
     assert header == (
-        HEADER + ",ttft_speedup,ttft_speedup_ci_low,ttft_speedup_ci_high,decode_cost_ratio,decode_cost_ratio_ci_low,"
+        HEADER + ",ttft_speedup,ttft_speedup_ci_low,ttft_speedup_ci_high,aggregate_speedup,aggregate_speedup_ci_low,"
+        "aggregate_speedup_ci_high,decode_cost_ratio,decode_cost_ratio_ci_low,"
         "decode_cost_ratio_ci_high,decode_cost_s_per_token,aggregate_tokens_per_s,prefill_tokens_per_s,"
         "end_to_end_tokens_per_s,"
         "ttft_s_p95_ci_low,ttft_s_p95_ci_high,tpot_s_p95_ci_low,tpot_s_p95_ci_high,ttft_s_p99,ttft_s_p99_ci_low,"
