@@ -81,8 +81,10 @@ def test_a_variant_without_a_value_is_listed_and_not_drawn(visit):
 
 def test_intervals_are_drawn(visit):
     page = visit()
-    lines = page.locator("#tradeoff-1 svg .mark-rule line")
-    lengths = [float(line.get_attribute("x2") or 0) - float(line.get_attribute("x1") or 0) for line in lines.all()]
-    heights = [float(line.get_attribute("y2") or 0) - float(line.get_attribute("y1") or 0) for line in lines.all()]
-    assert max(map(abs, lengths)) > 1
-    assert max(map(abs, heights)) > 10
+
+    def spans(layer, end):
+        lines = page.locator(f"#tradeoff-1 svg .layer_{layer}_marks line").all()
+        return [abs(float(line.get_attribute(end) or 0)) for line in lines]
+
+    assert [max(spans(0, "x2")) > 1, max(spans(0, "y2"))] == [True, 0]
+    assert [max(spans(1, "y2")) > 10, max(spans(1, "x2"))] == [True, 0]
