@@ -55,7 +55,7 @@ def of_row(row: Row, metric: Metric) -> Cell:
 
 
 def reading(metric: Metric, found: Reading, low: Reading | None = None, high: Reading | None = None) -> Cell:
-    """The value with its interval; a value whose interval is missing says on pointing why."""
+    """The value with its interval; a value whose interval is missing says why when it is opened."""
     if found.value is None:
         return absent(found.reason or "")
     if low is None or high is None:

@@ -16,7 +16,10 @@ from unit.conftest import RAW_PARAMS, Project
 from pipeline.report import html
 from pipeline.report.analysis import analyse
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'quantgate[dev]'")
+try:
+    from playwright import sync_api
+except ImportError:
+    sync_api = None
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PATIENCE_MS = 20_000
 """For a busy machine; a test that passes takes a fraction of it."""
@@ -47,6 +50,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[object]:
+    if sync_api is None:
+        pytest.skip("needs playwright: pip install 'quantgate[dev]'")
     if CHROMIUM is None:
         pytest.skip("needs a chromium on the PATH: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:

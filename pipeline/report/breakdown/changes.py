@@ -125,7 +125,7 @@ class Answers:
     flaws: tuple[int, ...]
     """How many have each `Flaw`, in its order."""
     over_context: Cell
-    """Items that were not asked, named on pointing."""
+    """Items that were not asked, named when it is opened."""
     reason: str = ""
     """Why there are none."""
 
