@@ -62,8 +62,8 @@ def test_what_has_no_room_is_counted(build):
 
 
 def test_counts_and_reasons_of_each_variant(build):
-    base = [build.item("a", 1, critical=True), build.item("b", 0), build.item("c", 1)]
-    ours = [build.item("a", 0, critical=True), build.item("b", 1), build.item("c", 0)]
+    base = [build.item("a", 1, critical=True), build.item("b", 0, critical=True), build.item("c", 1)]
+    ours = [build.item("a", 0, critical=True), build.item("b", 1, critical=True), build.item("c", 0)]
     variants = [*compared(build, base, int8=ours), replace(build.failed("int4"), baseline=build.evidence())]
     lost, failed = flips.counts(variants, flips.found(variants))
     assert (lost.variant, lost.lost, lost.critical, lost.won) == ("int8", 2, 1, 1)
