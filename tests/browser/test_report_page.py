@@ -12,9 +12,7 @@ WIDTHS = (390, 1280)
 
 def open_everything(page):
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-    page.wait_for_function(
-        "[...document.querySelectorAll('#flip-list details')].every(it => it.querySelector('.body'))"
-    )
+    page.locator("#flip-list details:not(:has(.body))").first.wait_for(state="detached")
 
 
 def test_one_file_is_small_and_asks_for_nothing(visit, report):
