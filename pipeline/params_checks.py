@@ -1,4 +1,5 @@
-"""What a schema cannot say of params.yaml: names that point nowhere, settings of plugins, impossible bounds."""
+"""What a schema cannot say of params.yaml: names that point nowhere, settings of plugins, numbers that do not go
+together. Gates have a file of their own, gate_checks.py."""
 
 from __future__ import annotations
 
@@ -75,29 +76,6 @@ def _engine_problems(place: str, engine: str, quantizer: Any) -> Iterator[str]:
         loads = plugins.load(PLUGINS["engine"], engine).FORMATS
         if made not in loads:
             yield f"{place}: engine {engine!r} cannot load the {made!r} format; it loads {', '.join(sorted(loads))}"
-
-
-def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:
-    """Bounds that cannot be meant.
-
-    Points or per cent for a share, a multiple of what is 0 or 1 by definition, and a multiple of what is also compared
-    with the baseline in pairs.
-    """
-    metric = catalogue.BY_NAME.get(str(gate.get("metric")))
-    if metric is None:
-        return
-    if gate.get("relative") is True and metric.versus_baseline:
-        yield f"{place}.relative: {metric.name} is relative to the baseline already; give the bound itself"
-    if gate.get("relative") is True and metric.paired:
-        better = "higher" if catalogue.BY_NAME[metric.paired].higher_is_better else "lower"
-        yield (
-            f"{place}.relative: the ratio of two values of {metric.name} has no interval; give a bound on "
-            f"{metric.paired} instead, for which variant and baseline are paired ({better} is better)"
-        )
-    for key in ("at_least", "at_most"):
-        bound = gate.get(key)
-        if metric.unit == "share" and isinstance(bound, int | float) and not gate.get("relative") and abs(bound) > 1:
-            yield f"{place}.{key}: {metric.name} is a share, so {bound} is out of reach; 8 points are 0.08"
 
 
 def _fidelity_problems(fidelity: Mapping[str, Any]) -> Iterator[str]:
@@ -181,11 +159,3 @@ def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:
                     f"variants.{variant}: with eval set {eval_set!r} it has the same stage name as variant "
                     f"{first[0]!r} with {first[1]!r}; rename one"
                 )
-    known = [metric.name for metric in catalogue.METRICS]
-    for gate in mapping(raw, "gates"):
-        settings = mapping(raw, "gates", gate)
-        if isinstance(settings.get("metric"), str) and settings["metric"] not in known:
-            yield f"gates.{gate}.metric: no metric {settings['metric']!r}; {nearest(settings['metric'], known)}"
-        yield from _bound_problems(f"gates.{gate}", settings)
-        if settings and sum(settings.get(bound) is not None for bound in ("at_least", "at_most")) != 1:
-            yield f"gates.{gate}: give exactly one of at_least and at_most"

@@ -226,6 +226,29 @@ def test_nothing_passes(project, build):
     }
 
 
+def test_what_would_have_to_give_is_of_those_nearest_to_passing(project, build):
+    """a and fp16 fail one gate, c fails three, b and its twin leave one undecided, d did not work."""
+    project.raw["gates"] = {
+        "quality-drop": {"metric": "quality_delta", "at_least": -0.08},
+        "speed": {"metric": "speedup", "at_least": 0.9},
+        "rate": {"metric": "decode_tokens_per_s", "at_least": 15},
+    }
+    lost_12 = [0.0] * 12 + SCORES[12:]
+    worse = [0.0] * 40 + SCORES[40:]
+    variants = [
+        build.evidence("a", worse),
+        build.evidence("b", lost_12),
+        build.evidence("twin", lost_12),
+        build.evidence("c", worse, tpot_s=0.1),
+        build.failed("d"),
+    ]
+    found = decide(project, build.evidence("fp16", SCORES, tpot_s=0.1), *variants)
+    assert found.pick is None
+    gives = "would pass if quality-drop were −16.7 pp instead of −8.0 pp (about 587 more items would decide it)"
+    assert found.would_have_to_give == [f"b {gives}", f"twin {gives}"]
+    assert found.headline.endswith(f" {found.would_have_to_give[0]}.")
+
+
 def test_an_undecided_variant_is_no_candidate_but_is_named(project, build):
     # 12 of 120 items lost: -10 pp, an interval that holds -8 pp
     ours = build.evidence("int4", [0.0] * 12 + SCORES[12:], tpot_s=0.01)
@@ -240,7 +263,9 @@ def test_undecided_variants_are_named_when_nothing_passes(project, build):
     ours = build.evidence("int4", [0.0] * 12 + SCORES[12:], tpot_s=0.01)
     found = decide(project, build.evidence("fp16", SCORES), ours)
     assert found.pick is None
-    assert found.headline == "No variant can be shipped yet: none passes every gate. Undecided: int4."
+    assert found.headline.startswith(
+        "No variant can be shipped yet: none passes every gate. Undecided: int4. int4 would"
+    )
 
 
 def test_a_failed_baseline_leaves_comparisons_undecided(project, build):
