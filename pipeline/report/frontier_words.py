@@ -75,7 +75,8 @@ def _alike(rows: Sequence[Row], axes: Sequence[Axis], tie: float) -> Iterator[st
 
 
 def _parsed(analysis: Analysis, names: Sequence[str]) -> tuple[Axis, ...]:
-    problems, axes = [], []
+    problems: list[str] = []
+    axes: list[Axis] = []
     for name in names:
         try:
             axis = parse_axis(name)

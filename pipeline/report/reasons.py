@@ -37,7 +37,7 @@ class Reasons:
             return self._nothing()
         if not pick.is_baseline:
             tied = ", ".join(self.ranking.tied)
-            alike = f" Not told apart from it by its score under {self.profile}: {tied}." if tied else ""
+            alike = f" Tied with it under {self.profile}: {tied}." if tied else ""
             return f"Ship {pick.variant}: {self.trade(pick)}.{alike}"
         return f"Ship {pick.variant}, the baseline. {self._grouped(pick)}".rstrip()
 
@@ -53,7 +53,7 @@ class Reasons:
         passed = [name for name in others if self.overall[name] is Verdict.PASS]
         tied = self.ranking.tied
         groups = {
-            f"not told apart from it by their score under {self.profile}": tied,
+            f"tied with it under {self.profile}": tied,
             "ranked lower": [name for name in passed if name not in tied],
             "undecided": [name for name in others if self.overall[name] is Verdict.UNDECIDED],
             "failing": [name for name in others if self.overall[name] is Verdict.FAIL],
@@ -132,26 +132,26 @@ class Reasons:
         }
         steps = {self.ranking.lost_at(row) for row in rivals}
         decided = ", then ".join(word for step, word in because.items() if step in steps)
-        return f"passes every gate; {self._alike(pick)}, and goes first by {decided}"
-
-    def _alike(self, pick: Row) -> str:
         names = ", ".join(self.ranking.tied)
-        found = self.ranking.scores[pick.variant]
+        return f"passes every gate and is tied with {names}: {self._alike(pick, pick)}; it goes first by {decided}"
+
+    def _alike(self, row: Row, pick: Row) -> str:
+        """Why a variant is tied with the pick: neither is told apart from the best score."""
+        found, best = self.ranking.scores[row.variant], self.ranking.best
         if found.value.value is None:
-            return f"{found.value.reason}; it is tied with {names}"
-        return f"its score under {self.profile}, {self._score(pick)}, is not told apart from that of {names}"
+            return f"no variant has a score under {self.profile} ({found.value.reason})"
+        own = f"score {self._score(row)} under {self.profile}"
+        if row is not best:
+            return f"{own} is not told apart from {self._score(best)} of {best.variant}, the best one"
+        if row is not pick:
+            return f"{own}, the best one, is not told apart from {self._score(pick)} of {pick.variant}"
+        return f"{own} is the best one, but not told apart from theirs"
 
     def _lost(self, row: Row, pick: Row) -> str:
         step = self.ranking.lost_at(row)
         if step is Step.SCORE:
             return self._lower_score(row, pick)
-        found = self.ranking.scores[row.variant]
-        alike = (
-            f"no variant has a score under {self.profile} ({found.value.reason})"
-            if found.value.value is None
-            else f"score {self._score(row)} is not told apart from {self._score(pick)} of {pick.variant}"
-        )
-        return f"{alike}; {self._broken(row, pick, step)}"
+        return f"tied with {pick.variant}: {self._alike(row, pick)}; {self._broken(row, pick, step)}"
 
     def _lower_score(self, row: Row, pick: Row) -> str:
         found, best = self.ranking.scores[row.variant], self.ranking.best
@@ -180,11 +180,10 @@ class Reasons:
         if step is Step.QUALITY:
             best = self.ranking.best_quality(self.ranking.left_after(Step.SCORE))
             return f"quality clearly below that of {best.variant}: {apart.gained(row, best, QUALITY)} on the same items"
-        quality = "quality not told apart either"
         if step is Step.BYTES:
-            return f"{quality}; {apart.compared(row, pick, BYTES)}"
+            return f"no clear difference in quality; {apart.compared(row, pick, BYTES)}"
         last = f"{pick.variant} is the baseline" if step is Step.BASELINE else f"the name {pick.variant} comes first"
-        return f"{quality}, and as many bytes; {last}"
+        return f"no clear difference in quality, as many bytes; {last}"
 
     def _score(self, row: Row) -> str:
         """E.g. `1.12 (1.10 to 1.15)`; one without an interval says so, since it can be told apart from none."""

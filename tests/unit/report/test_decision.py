@@ -139,14 +139,14 @@ def test_within_the_tie_share_the_smaller_one_goes_first(project, build):
     small = build.evidence("small", SCORES, tpot_s=0.05, weight_bytes=2**27)
     found = decide(project, build.evidence("fp16", SCORES), fast, small)
     assert found.pick == "small"
-    assert found.headline.endswith(" Not told apart from it by its score under chat: fp16, fast.")
+    assert found.headline.endswith(" Tied with it under chat: fp16, fast.")
     assert why(found)["fast"] == (
-        "score 1.04 (1.01 to 1.07) is not told apart from 1.00 (0.97 to 1.03) of small; quality not told apart either; "
-        "Weights on disk 257 MiB against 128 MiB of small"
+        "tied with small: score 1.04 (1.01 to 1.07) under chat, the best one, is not told apart from "
+        "1.00 (0.97 to 1.03) of small; no clear difference in quality; Weights on disk 257 MiB against 128 MiB of small"
     )
     assert why(found)["small"] == (
-        "passes every gate; its score under chat, 1.00 (0.97 to 1.03), is not told apart from that of fp16, fast, "
-        "and goes first by fewer bytes"
+        "passes every gate and is tied with fp16, fast: score 1.00 (0.97 to 1.03) under chat is not told apart from "
+        "1.04 (1.01 to 1.07) of fast, the best one; it goes first by fewer bytes"
     )
     assert found.variants[2].tied_with == ["fp16", "fast"]
 
@@ -157,12 +157,13 @@ def test_a_tie_goes_to_the_quality_that_is_clearly_better(project, build):
     worse = build.evidence("int4", [0.0] * 8 + SCORES[8:], weight_bytes=2**20, tpot_s=0.049)
     found = decide(project, build.evidence("fp16", SCORES), worse)
     assert found.pick == "fp16"
-    assert found.headline == "Ship fp16, the baseline. Not told apart from it by their score under chat: int4."
+    assert found.headline == "Ship fp16, the baseline. Tied with it under chat: int4."
     assert why(found)["int4"] == (
-        "score 1.02 (0.99 to 1.05) is not told apart from 1 of fp16; quality clearly below that of fp16: "
+        "tied with fp16: score 1.02 (0.99 to 1.05) under chat, the best one, is not told apart from 1 of fp16; "
+        "quality clearly below that of fp16: "
         "−6.7 pp (−12.6 to −3.4 pp) on the same items"
     )
-    assert why(found)["fp16"].endswith("and goes first by better quality")
+    assert why(found)["fp16"].endswith("; it goes first by better quality")
 
 
 def test_a_quality_within_the_noise_floor_breaks_no_tie(project, build):
@@ -180,10 +181,10 @@ def test_a_quality_within_the_noise_floor_breaks_no_tie(project, build):
 def test_tied_to_the_end_the_baseline_comes_first(project, build):
     found = decide(project, build.evidence("fp16", SCORES), build.evidence("b", SCORES), build.evidence("a", SCORES))
     assert found.pick == "fp16"
-    assert found.headline == "Ship fp16, the baseline. Not told apart from it by their score under chat: b, a."
+    assert found.headline == "Ship fp16, the baseline. Tied with it under chat: b, a."
     assert why(found)["a"] == (
-        "score 1.00 (0.97 to 1.03) is not told apart from 1 of fp16; quality not told apart either, "
-        "and as many bytes; fp16 is the baseline"
+        "tied with fp16: score 1.00 (0.97 to 1.03) under chat is not told apart from 1 of fp16, the best one; "
+        "no clear difference in quality, as many bytes; fp16 is the baseline"
     )
 
 
@@ -191,8 +192,8 @@ def test_tied_without_the_baseline_the_first_name_comes_first(project, build):
     better = [build.evidence(name, SCORES, tpot_s=0.01) for name in ("b", "a")]
     found = decide(project, build.evidence("fp16", SCORES), *better)
     assert found.pick == "a"
-    assert why(found)["b"].endswith("and as many bytes; the name a comes first")
-    assert why(found)["a"].endswith("from that of b, and goes first by the first name")
+    assert why(found)["b"].endswith("no clear difference in quality, as many bytes; the name a comes first")
+    assert why(found)["a"].endswith("of b, the best one; it goes first by the first name")
 
 
 def test_a_tie_with_the_best_one_counts_not_one_with_the_pick(project, build):
@@ -226,6 +227,29 @@ def test_nothing_passes(project, build):
     }
 
 
+def test_what_would_have_to_give_is_of_those_nearest_to_passing(project, build):
+    """a and fp16 fail one gate, c fails three, b and its twin leave one undecided, d did not work."""
+    project.raw["gates"] = {
+        "quality-drop": {"metric": "quality_delta", "at_least": -0.08},
+        "speed": {"metric": "speedup", "at_least": 0.9},
+        "rate": {"metric": "decode_tokens_per_s", "at_least": 15},
+    }
+    lost_12 = [0.0] * 12 + SCORES[12:]
+    worse = [0.0] * 40 + SCORES[40:]
+    variants = [
+        build.evidence("a", worse),
+        build.evidence("b", lost_12),
+        build.evidence("twin", lost_12),
+        build.evidence("c", worse, tpot_s=0.1),
+        build.failed("d"),
+    ]
+    found = decide(project, build.evidence("fp16", SCORES, tpot_s=0.1), *variants)
+    assert found.pick is None
+    gives = "would pass if quality-drop were −16.7 pp instead of −8.0 pp (about 587 more items would decide it)"
+    assert found.would_have_to_give == [f"b {gives}", f"twin {gives}"]
+    assert found.headline.endswith(f" {found.would_have_to_give[0]}.")
+
+
 def test_an_undecided_variant_is_no_candidate_but_is_named(project, build):
     # 12 of 120 items lost: -10 pp, an interval that holds -8 pp
     ours = build.evidence("int4", [0.0] * 12 + SCORES[12:], tpot_s=0.01)
@@ -240,7 +264,9 @@ def test_undecided_variants_are_named_when_nothing_passes(project, build):
     ours = build.evidence("int4", [0.0] * 12 + SCORES[12:], tpot_s=0.01)
     found = decide(project, build.evidence("fp16", SCORES), ours)
     assert found.pick is None
-    assert found.headline == "No variant can be shipped yet: none passes every gate. Undecided: int4."
+    assert found.headline.startswith(
+        "No variant can be shipped yet: none passes every gate. Undecided: int4. int4 would"
+    )
 
 
 def test_a_failed_baseline_leaves_comparisons_undecided(project, build):
@@ -327,7 +353,8 @@ def test_without_an_interval_a_score_is_told_apart_from_none(project, build):
     found = decide(project, fp16, ours)
     assert found.pick == "fp16"
     assert why(found)["int8"] == (
-        "score 1.25 without an interval is not told apart from 1 of fp16; quality not told apart either; "
+        "tied with fp16: score 1.25 without an interval under chat, the best one, is not told apart from 1 of fp16; "
+        "no clear difference in quality; "
         "Weights on disk 256 MiB against 64 MiB of fp16"
     )
     assert found.variants[1].score_ci_low.reason == (

@@ -111,7 +111,30 @@ def test_the_ratio_of_two_qualities_has_the_interval_of_their_paired_difference(
         (1 + delta.ci_low.value / 0.6, 1 + delta.ci_high.value / 0.6)
     )
     same = score.improvement(by_name["fp16"], by_name["fp16"], weight.axis)
-    assert (same.value.value, same.low.value, same.high.value) == (1, 1, 1)
+    assert same == Measured(known(1.0))
+
+
+def test_two_measured_values_have_a_ratio_with_the_interval_of_both(project, build):
+    """P95 of 101 requests each, of which the slower ones of int8 take twice as long."""
+    times = {"fp16": (0.1, 0.2), "int8": (0.1, 0.4)}
+    variants = []
+    for name, (most, some) in times.items():
+        pairs = [
+            pair.model_copy(update={"variant": build.request(ttft_s=some * (1 + place / 100) if place % 4 else most)})
+            for place, pair in enumerate(build.pairs(build.request(), build.request(), each=34))
+        ]
+        variants.append(replace(build.evidence(name, SCORES), speed=build.speed(name, [build.workload(pairs=pairs)])))
+    by_name = table(project, build, *variants)
+    (weight,) = score.shares({"ttft_s_p95": 1})
+    ours, theirs = (by_name[name].measure(weight.axis.metric) for name in ("int8", "fp16"))
+    found = score.improvement(by_name["int8"], by_name["fp16"], weight.axis)
+    value, low, high = found.value.value, found.low.value, found.high.value
+    assert value == pytest.approx(theirs.value.value / ours.value.value)
+    # Less is better, so the upper ends of int8 and the lower ones of fp16 make the lower end.
+    worse = math.hypot(math.log(ours.high.value / ours.value.value), math.log(theirs.value.value / theirs.low.value))
+    better = math.hypot(math.log(ours.value.value / ours.low.value), math.log(theirs.high.value / theirs.value.value))
+    assert (low, high) == pytest.approx((value / math.exp(worse), value * math.exp(better)))
+    assert score.improvement(by_name["fp16"], by_name["fp16"], weight.axis) == Measured(known(1.0))
 
 
 def test_nothing_is_relative_to_nothing(project, build):
