@@ -49,8 +49,8 @@ def tradeoff() -> Spec:
     shape = alt.Shape("role:N", legend=None, scale=alt.Scale(domain=domain, range=shapes))
     marks = base.mark_point(filled=True, size=130, cursor="pointer").encode(x=across, y=up, shape=shape)
     written: Spec = {"dy": alt.expr("datum.above ? -16 : 18"), "fontWeight": "bold", "limit": 130, "cursor": "pointer"}
-    halo = base.mark_text(**written, stroke="var(--card)", strokeWidth=4).encode(x=across, y=up, text="variant:N")
-    labels = base.mark_text(**written).encode(x=across, y=up, text="variant:N", color=alt.value("var(--ink)"))
+    halo = base.mark_text(**written, stroke="var(--card)", strokeWidth=4).encode(x=across, y=up, text="label:N")
+    labels = base.mark_text(**written).encode(x=across, y=up, text="label:N", color=alt.value("var(--ink)"))
     return _finished(alt.layer(wide, high, marks, halo, labels), 320)
 
 

@@ -88,3 +88,15 @@ def test_intervals_are_drawn(visit):
 
     assert [max(spans(0, "x2")) > 1, max(spans(0, "y2"))] == [True, 0]
     assert [max(spans(1, "y2")) > 10, max(spans(1, "x2"))] == [True, 0]
+
+
+def test_among_many_points_only_those_that_matter_are_named(visit, crowded_report):
+    page = visit(path=crowded_report)
+    names = page.locator("#tradeoff-1 svg .layer_4_marks text")
+    assert [name for name in names.all_text_contents() if name] == ["fp16"]
+    page.locator("#variants").get_by_label("slow-3").uncheck()
+    for other in ("fp16", "slow-0", "slow-1"):
+        page.locator("#variants").get_by_label(other).uncheck()
+    page.locator("#tradeoff-1 svg .layer_4_marks text", has_text="slow-9").wait_for()
+    named = [name for name in names.all_text_contents() if name]
+    assert named == ["fp16", "slow-2", *(f"slow-{n}" for n in range(4, 10))]

@@ -34,6 +34,8 @@ function drawCharts(shown) {
 
 // --- trade-off ---------------------------------------------------------------------------------------------------
 
+const NAMED = 8;
+
 function role(name, beaten) {
   if (name === tradeoff.pick) return "recommended";
   if (beaten === undefined) return "not placed";
@@ -79,6 +81,11 @@ function pointsOf(x, y, shown) {
     });
   }
   placeLabels(drawn);
+  // Among many only those that matter, or that were asked for, have their name beside them.
+  for (const point of drawn) {
+    const asked = shown.size <= NAMED && shown.has(point.variant);
+    point.label = drawn.length <= NAMED || point.role !== "dominated" || asked ? point.variant : "";
+  }
   return { drawn, absent };
 }
 
