@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,6 @@ SCRIPTS = ("page.js", "tables.js", "plots.js", "flips.js")
 
 def render(analysis: Analysis) -> str:
     import jinja2
-    import vl_convert
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -62,13 +62,21 @@ def render(analysis: Analysis) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    scripts = [vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"), *map(_file, SCRIPTS)]
+    scripts = [_chart_library(), *map(_file, SCRIPTS)]
     return environment.get_template("report.html.j2").render(
         **_context(analysis),
         style=_file("report.css"),
         scripts=scripts,
         script_sources=" ".join(map(embed.script_source, scripts)),
     )
+
+
+@cache
+def _chart_library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script; bundling them takes seconds."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 def _file(name: str) -> str:
