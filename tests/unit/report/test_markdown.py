@@ -70,7 +70,8 @@ def test_the_frontier_s_axes_are_named_and_what_it_leaves_out(project, build):
     ]
     assert (
         "The frontier is over Quality, Decode speed vs baseline and Peak memory together: a variant is dominated when "
-        "another one is no worse on all of them and better on one. Left out: Quality vs baseline, Items lost, "
+        "another one on it is better beyond the uncertainty on one of them, and its own value is better on none. "
+        "Left out: Quality vs baseline, Items lost, "
         "Items won, Decode tokens/s, TTFT P50, TTFT P95, TPOT P50, TPOT P95, Weights on disk, Cost per million tokens."
     ) in text
 
