@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from graphlib import TopologicalSorter
 
 from pipeline.metrics.axes import Axis, parse_axis
 from pipeline.metrics.catalogue import BY_NAME
@@ -108,8 +109,6 @@ def dominators(
         for name in points
     }
     found: dict[str, list[str]] = {}
-    while len(found) < len(points):
-        # Who beats nobody in a circle: some point has only rivals whose place is known.
-        ready = [name for name in points if name not in found and all(rival in found for rival in rivals[name])]
-        found |= {name: [rival for rival in rivals[name] if not found[rival]] for name in ready}
+    for name in TopologicalSorter(rivals).static_order():
+        found[name] = [rival for rival in rivals[name] if not found[rival]]
     return {name: found[name] for name in points}
