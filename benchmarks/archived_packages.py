@@ -3,7 +3,8 @@
 The settings are those of the variants in params.yaml that GPTQModel makes, as far as the archived packages have them;
 what GPTQModel does beyond them is turned off. Each quantizes in a worker in its own environment, as in `dvc repro`; the
 archived packages' is made where it is missing. Perplexity is taken on the fidelity text, and one question is answered,
-to see that the text is sane.
+to see that the text is sane. What a variant of the project holds already, made of the same base with the same settings,
+is not made again.
 
     python benchmarks/archived_packages.py [--only autoawq] [--set clip_search=false …]
 
@@ -62,7 +63,9 @@ def main() -> None:
         found = []
         for quantizer, given in ((name, wanted), (successor, {**wanted, **unlike})):
             with tempfile.TemporaryDirectory(prefix="quantgate-archived-") as folder:
-                made = quantize(settings, quantizer, given, Path(folder))
+                own = own_settings(quantizer, given)
+                made = made_before(quantizer, own) or quantize(settings, quantizer, own, Path(folder))
+                describe(quantizer, made)
                 found.append(perplexity(quantizer, made, windows, options))
         print(f"{name}: {found[0] / base:.4f} times the base's perplexity, {successor} {found[1] / base:.4f} times")
         ratios[f"{name}_ppl_ratio"] = round(found[0] / found[1], 4)
@@ -70,16 +73,33 @@ def main() -> None:
 
 
 def variant_settings(settings: Params, quantizer: str) -> Mapping[str, Any]:
-    """Of the first variant in params.yaml that this quantizer makes."""
+    """Of the first variant in params.yaml that this quantizer makes, defaults included: they differ between the two."""
     found = [variant.settings for variant in settings.variants.values() if variant.quantizer == quantizer]
-    return found[0] if found else sys.exit(f"params.yaml has no variant of {quantizer}; add one")
+    return (
+        own_settings(quantizer, found[0]) if found else sys.exit(f"params.yaml has no variant of {quantizer}; add one")
+    )
 
 
-def quantize(settings: Params, quantizer: str, given: Mapping[str, Any], project: Path) -> Path:
-    """Quantize the base with those of the given settings that the quantizer has, in a project folder of its own.
+def own_settings(quantizer: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the given settings that the quantizer has, and its defaults."""
+    kind = plugins.load("pipeline.quantizers", quantizer).Settings
+    found = kind.model_validate({name: value for name, value in given.items() if name in kind.model_fields})
+    return dict(found.model_dump(mode="json"))
 
-    Returns the artifact.
-    """
+
+def made_before(quantizer: str, own: Mapping[str, Any]) -> Path | None:
+    """The artifact of a variant of this project that `quantize` would make again."""
+    base = checkpoint.read_manifest(store.BASE).base
+    toolchain = plugins.load("pipeline.quantizers", quantizer).TOOLCHAIN
+    for folder in filter(checkpoint.is_complete, sorted(store.artifact("any").parent.glob("*"))):
+        made = checkpoint.read_manifest(folder)
+        if (made.quantizer, made.settings, made.base, made.toolchain) == (quantizer, own, base, toolchain):
+            return folder
+    return None
+
+
+def quantize(settings: Params, quantizer: str, own: Mapping[str, Any], project: Path) -> Path:
+    """Quantize the base in a project folder of its own; returns the artifact."""
     module = plugins.load("pipeline.quantizers", quantizer)
     for place in (store.BASE, store.CALIBRATION):
         (project / place).parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +108,7 @@ def quantize(settings: Params, quantizer: str, given: Mapping[str, Any], project
     job = Job(
         variant=quantizer.replace("_", "-"),
         quantizer=quantizer,
-        settings={name: value for name, value in given.items() if name in module.Settings.model_fields},
+        settings=dict(own),
         device=runtime.device,
         compute_dtype=runtime.compute_dtype.model_dump(),
         threads=runtime.threads,
@@ -110,15 +130,22 @@ def quantize(settings: Params, quantizer: str, given: Mapping[str, Any], project
         )
         if isinstance(result, supervise.Failure):
             sys.exit(f"{quantizer}: {result.reason}\n{log.read_text(encoding='utf-8')[-4000:]}")
-        made = checkpoint.read_manifest(out)
-    assert made.calibration is not None
     print(
-        f"{quantizer}: {made.settings}, calibrated on {made.calibration.sha256[:12]}, {result['wall_s']:.0f} s, peak "
-        f"{result['peak_process_bytes']['value'] / 2**20:.0f} MiB, {made.weight_bytes / 1e6:.1f} MB, "
-        f"{made.bits_per_weight:.2f} bits per weight, artifact {made.artifact_sha256[:12]}",
+        f"{quantizer}: made in {result['wall_s']:.0f} s, peak {result['peak_process_bytes']['value'] / 2**20:.0f} MiB",
         flush=True,
     )
     return project / out
+
+
+def describe(quantizer: str, artifact: Path) -> None:
+    made = checkpoint.read_manifest(artifact)
+    assert made.calibration is not None
+    print(
+        f"{quantizer}: {artifact}, {made.settings}, calibrated on {made.calibration.sha256[:12]}, "
+        f"{made.weight_bytes / 1e6:.1f} MB, {made.bits_per_weight:.2f} bits per weight, artifact "
+        f"{made.artifact_sha256[:12]}",
+        flush=True,
+    )
 
 
 def perplexity(label: str, artifact: Path, windows: list[list[int]], options: EngineOptions) -> float:

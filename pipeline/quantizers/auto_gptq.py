@@ -19,6 +19,7 @@ from pipeline.artifact_records import Attempt
 from pipeline.calibration import CalibrationSettings
 from pipeline.model_shape import ModelShape
 from pipeline.quantizers import (
+    Kernel,
     Quantized,
     QuantizeJob,
     QuantizerSettings,
@@ -48,6 +49,14 @@ PACK_MULTIPLE = 32
 NO_LONGER_READ = ("is_marlin_format", "model_name_or_path", "model_file_base_name")
 """Entries of auto-gptq's config: today's loaders refuse the first, the others name a folder and a file."""
 
+KERNELS = {
+    "cpu": _gptqmodel.cpu_kernel("TorchAtenLinear"),
+    "cuda": _gptqmodel.PackedKernel(
+        "MarlinLinear", bits=(4, 8), group_sizes=(-1, 32, 64, 128), symmetric_only=True, capability=7.5
+    ),
+}
+"""Those of the GPTQ format; see `gptqmodel_gptq`."""
+
 
 class Settings(QuantizerSettings):
     bits: Literal[2, 3, 4, 8] = 4
@@ -71,6 +80,25 @@ class Settings(QuantizerSettings):
     cache_examples_on_gpu: bool = True
     """Keep the inputs of the layers on the GPU while the base is quantized there; in main memory otherwise."""
     calibration: CalibrationSettings
+
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+        # Those of a block that share a pass hold X·Xᵀ in float32 at once, and the inverse of one is worked on.
+        inputs = {layer.name.rsplit(".", 1)[-1]: layer.in_features for layer in model.linears}
+        width = model.hidden_size or model.widest_input
+        return {
+            "weights in float32": 4.0 * parameters,
+            "a block's input and output on the calibration text": 2.0 * 4 * tokens * width,
+            "a block's Hessians": 4.0 * (sum(n**2 for n in inputs.values()) + 2 * model.widest_input**2),
+        }
+
+    def tokens_needed(self, model: ModelShape) -> tuple[int, str]:
+        return (
+            model.widest_input,
+            "with fewer tokens than a layer has inputs, its Hessian can be inverted by damping alone",
+        )
+
+    def kernel(self, device: str) -> Kernel:
+        return KERNELS[device].fitting(self.bits, self.group_size, self.sym)
 
 
 def check(settings: Settings, model: ModelShape) -> list[str]:

@@ -18,6 +18,7 @@ from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
 from pipeline.quantizers import (
+    Kernel,
     Quantized,
     QuantizeJob,
     QuantizerSettings,
@@ -46,6 +47,12 @@ CLIP_MULTIPLE = 64
 NOT_CLIPPED = ("q_", "k_", "query", "key", "Wqkv")
 """autoawq leaves modules unclipped in whose name, within the layer, one of these stands."""
 
+KERNELS = {
+    "cpu": _gptqmodel.cpu_kernel("TorchAtenAwqLinear"),
+    "cuda": _gptqmodel.PackedKernel("AwqMarlinLinear", bits=(4, 8), group_sizes=(-1, 32, 64, 128), capability=8.0),
+}
+"""Those of the GEMM format; see `gptqmodel_awq`."""
+
 
 class Settings(QuantizerSettings):
     bits: Literal[4] = 4
@@ -63,6 +70,17 @@ class Settings(QuantizerSettings):
     parallel_samples: int | None = Field(default=None, ge=1)
     """Blocks of calibration tokens that run through a layer together: fewer need less memory. None: all."""
     calibration: CalibrationSettings
+
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+        width = model.hidden_size or model.widest_input
+        return {
+            "weights in float32": 4.0 * parameters,
+            "a block's input and output on the calibration text": 2.0 * 4 * tokens * width,
+            "the bound on the search (search_memory_mib)": float(self.search_memory_mib * 2**20),
+        }
+
+    def kernel(self, device: str) -> Kernel:
+        return KERNELS[device].fitting(self.bits, self.group_size, sym=False)
 
 
 def check(settings: Settings, model: ModelShape) -> list[str]:

@@ -11,7 +11,7 @@ from pipeline.artifact_records import Attempt
 from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
-from pipeline.quantizers import auto_gptq
+from pipeline.quantizers import auto_gptq, gptqmodel_gptq
 
 CALIBRATION = CalibrationSettings(set="general", samples=8)
 SINGULAR = "the Hessian is not positive-definite"
@@ -55,6 +55,26 @@ def test_every_problem_is_told_at_once() -> None:
 def test_asymmetric_checkpoints_which_no_loader_reads_cannot_be_asked_for() -> None:
     with pytest.raises(ValidationError, match="sym"):
         settings(sym=False)
+
+
+def test_the_estimate_of_memory_counts_float32_weights_and_hessians() -> None:
+    # 1000 weights of 4 bytes; input and output of 10 tokens × 1536 in 4 bytes; Hessians of 576 and 1536 inputs, and
+    # two more of the widest while it is inverted.
+    assert settings().working_bytes(shape((576, 192), (1536, 576)), 1000, 10) == {
+        "weights in float32": 4000,
+        "a block's input and output on the calibration text": 2 * 4 * 10 * 1536,
+        "a block's Hessians": 4 * (576**2 + 1536**2 + 2 * 1536**2),
+    }
+
+
+def test_fewer_tokens_than_the_widest_layer_has_inputs_are_too_few() -> None:
+    assert settings().tokens_needed(shape((576, 192), (1536, 576)))[0] == 1536
+
+
+def test_the_kernel_is_that_of_gptq_checkpoints() -> None:
+    assert settings().kernel("cpu") == gptqmodel_gptq.Settings(calibration=CALIBRATION).kernel("cpu")
+    assert settings().kernel("cuda") == gptqmodel_gptq.Settings(calibration=CALIBRATION).kernel("cuda")
+    assert "4 bits, not 3" in (settings(bits=3).kernel("cpu").unfit or "")
 
 
 class Task:

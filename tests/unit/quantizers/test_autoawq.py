@@ -5,7 +5,7 @@ from typing import Any
 from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
-from pipeline.quantizers import autoawq
+from pipeline.quantizers import autoawq, gptqmodel_awq
 
 CALIBRATION = CalibrationSettings(set="general", samples=8)
 
@@ -47,3 +47,18 @@ def test_a_module_is_unclipped_by_its_name_within_the_layer_alone() -> None:
 def test_group_size_and_model_type_are_checked_too() -> None:
     problems = autoawq.check(settings(group_size=128), shape(model_type="gpt2", up_proj=64))
     assert [problem.split(" ")[0] for problem in problems] == ["group_size", "calibration:"]
+
+
+def test_the_estimate_of_memory_counts_float32_weights_and_the_bound_on_the_search() -> None:
+    # 1000 weights of 4 bytes; input and output of 10 tokens × 64 in 4 bytes.
+    assert settings(search_memory_mib=3).working_bytes(shape(up_proj=64), 1000, 10) == {
+        "weights in float32": 4000,
+        "a block's input and output on the calibration text": 2 * 4 * 10 * 64,
+        "the bound on the search (search_memory_mib)": 3 * 2**20,
+    }
+
+
+def test_the_kernel_is_that_of_awq_checkpoints() -> None:
+    for device in ("cpu", "cuda"):
+        assert settings().kernel(device) == gptqmodel_awq.Settings(calibration=CALIBRATION).kernel(device)
+    assert settings(group_size=16).kernel("cpu").breaks
