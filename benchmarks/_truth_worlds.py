@@ -254,7 +254,7 @@ def _weigh(sets: list[tuple[Category, ...]]) -> Quality:
 
 def _worst_category() -> Iterator[World]:
     """One category is worse than the others, or all are."""
-    for n, count, delta in product((34, 100), (3, 6), (0.0, -0.02, -0.05, -0.08, -0.15)):
+    for n, count, delta in product((34, 200), (3, 6), (0.0, -0.02, -0.05, -0.08, -0.15)):
         bad, good = Category(n, *shares(0.05, delta)), Category(n, 0.02, 0.02)
         one, every = _one_set(bad, *[good] * (count - 1)), _one_set(*[bad] * count)
         name = f"{count} categories of {n}, {_points(delta)}"
