@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
@@ -96,9 +96,9 @@ def uncertainty(line: Line, verdict: Verdict) -> tuple[float, float]:
 
 def allot(worlds: Sequence[World], draws: int) -> dict[World, int]:
     """Draws of each world of one family; those at a bound get more. At least one each."""
-    parts = {world: AT_BOUND_SHARE if at_bound(world) else 1 for world in worlds}
-    whole = sum(parts.values())
-    return {world: max(1, round(draws * part / whole)) for world, part in parts.items()}
+    weights = {world: AT_BOUND_SHARE if at_bound(world) else 1 for world in worlds}
+    whole = sum(weights.values())
+    return {world: max(1, round(draws * weight / whole)) for world, weight in weights.items()}
 
 
 def at_bound(world: World) -> bool:
@@ -117,21 +117,24 @@ def run(worlds: Sequence[World], draws: int, jobs: int, seed: int = 0) -> Iterat
         pending = []
         for family in dict.fromkeys(world.family for world in worlds):
             for world, many in allot([w for w in worlds if w.family == family], draws).items():
-                chunks = [(world, start, min(start + CHUNK, many), seed) for start in range(0, many, CHUNK)]
-                pending.append((world, [pool.submit(_chunk, *chunk) for chunk in chunks]))
+                parts = [(world, start, min(start + CHUNK, many), seed) for start in range(0, many, CHUNK)]
+                pending.append((world, [pool.submit(chunk, *part) for part in parts]))
         for world, futures in pending:
-            counted: dict[tuple[str, str, Truth], Counter[Verdict]] = {}
-            for found in (judged for future in futures for judged in future.result()):
-                counted.setdefault((found.variant, found.gate, found.truth), Counter())[found.verdict] += 1
-            for (variant, gate, truth), verdicts in counted.items():
-                yield Line(world, variant, gate, truth, verdicts)
+            yield from tally(world, (judged for future in futures for judged in future.result()))
+
+
+def tally(world: World, judged: Iterable[Judged]) -> list[Line]:
+    counted: dict[tuple[str, str, Truth], Counter[Verdict]] = {}
+    for each in judged:
+        counted.setdefault((each.variant, each.gate, each.truth), Counter())[each.verdict] += 1
+    return [Line(world, *key, verdicts) for key, verdicts in counted.items()]
 
 
 def _one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def _chunk(world: World, start: int, end: int, seed: int) -> list[Judged]:
+def chunk(world: World, start: int, end: int, seed: int) -> list[Judged]:
     """Each draw has a generator of its own, so that it is the same in any chunk."""
     key = zlib.crc32(f"{world.family}: {world.name}".encode())
     rngs = (numpy.random.default_rng([seed, key, number]) for number in range(start, end))

@@ -18,8 +18,8 @@ Shares over all draws in which a verdict could be wrong stand above it. The exit
 makes real variants in a clone of this project (what is committed) and judges them through the real stages: a copy of
 fp16 must PASS, round-to-nearest at 3 and 2 bits must FAIL, and three corrupted artifacts must be rejected. The gate is
 a quality drop of at most 2 points at 95 % confidence on the 204 items of support-desk. `--base` is the folder of a base
-model that was made before; without it params.yaml says where it comes from. The last line is JSON; the exit code is 1
-when a verdict is not as expected.
+model that was made before, without it this project's own; where there is none params.yaml says where it comes from. The
+last line is JSON; the exit code is 1 when a verdict is not as expected.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ import _truth_simulation
 import _truth_worlds
 from _truth_simulation import ALLOWED, Line
 
+from pipeline import checkpoint, store
 from pipeline.records import Verdict
 
 
@@ -101,6 +102,8 @@ def worst(lines: Sequence[Line], verdict: Verdict, wrong: Callable[[Line], float
 
 def real(base: Path | None, keep: Path | None) -> int:
     start = time.monotonic()
+    made = _truth_real.ROOT / store.BASE
+    base = base or (made if checkpoint.is_complete(made) else None)
     with tempfile.TemporaryDirectory(prefix="decision-truth-") as folder:
         wrong = _truth_real.judge(keep or Path(folder) / "project", base)
     for problem in wrong:

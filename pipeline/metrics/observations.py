@@ -62,8 +62,8 @@ def effective_items(observed: Sequence[Observation]) -> float:
 
     Variance of a value / variance of the mean, the latter summed over the units drawn: their number over the design
     effect (Kish 1965, Survey Sampling). At most `most_items`, so that clusters whose items differ by luck do not
-    count for more than their items. A single cluster counts as 1. Where all values are equal nothing shows how alike the
-    items of a cluster are, so each cluster counts as one item: (Σ weight)² / Σ weight² over clusters.
+    count for more than their items. A single cluster counts as 1. Where all values are equal nothing shows how alike
+    the items of a cluster are, so each cluster counts as one item: (Σ weight)² / Σ weight² over clusters.
     """
     drawn = units(observed)
     if len(drawn) == 1:
