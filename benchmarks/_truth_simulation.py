@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
@@ -23,6 +23,9 @@ CHUNK = 50
 AT_BOUND_SHARE = 4
 """Worlds at a bound, where verdicts are wrong most often, get so many times the draws of another one."""
 ALLOWED = 0.05
+SUSPECT = 0.04
+"""A larger share of wrong verdicts is looked at again, with `AGAIN` new draws, which then count alone."""
+AGAIN = 4000
 TRUE_AT_BEST = (Truth.AT_BOUND, Truth.VIOLATES)
 """A PASS of these is wrong. Exactly at the bound too: there a test is to err in at most 2.5 % of cases."""
 TRUE_AT_WORST = (Truth.AT_BOUND, Truth.MEETS)
@@ -54,6 +57,10 @@ class Line:
     @property
     def wrong_fail(self) -> float | None:
         return self.share(Verdict.FAIL) if self.truth in TRUE_AT_WORST else None
+
+    @property
+    def most_wrong(self) -> float:
+        return max(self.wrong_pass or 0.0, self.wrong_fail or 0.0)
 
 
 @dataclass(frozen=True)
@@ -95,10 +102,13 @@ def uncertainty(line: Line, verdict: Verdict) -> tuple[float, float]:
 
 
 def allot(worlds: Sequence[World], draws: int) -> dict[World, int]:
-    """Draws of each world of one family; those at a bound get more. At least one each."""
-    weights = {world: AT_BOUND_SHARE if at_bound(world) else 1 for world in worlds}
-    whole = sum(weights.values())
-    return {world: max(1, round(draws * weight / whole)) for world, weight in weights.items()}
+    """`draws` in each family; worlds at a bound get more of them. At least one each."""
+    found: dict[World, int] = {}
+    for family in dict.fromkeys(world.family for world in worlds):
+        weights = {world: AT_BOUND_SHARE if at_bound(world) else 1 for world in worlds if world.family == family}
+        whole = sum(weights.values())
+        found |= {world: max(1, round(draws * weight / whole)) for world, weight in weights.items()}
+    return found
 
 
 def at_bound(world: World) -> bool:
@@ -111,16 +121,20 @@ def at_bound(world: World) -> bool:
     )
 
 
-def run(worlds: Sequence[World], draws: int, jobs: int, seed: int = 0) -> Iterator[Line]:
-    """Every world, `draws` in each family. The same seed gives the same draws, whatever the number of jobs."""
+def run(draws: Mapping[World, int], jobs: int, seed: int = 0) -> Iterator[Line]:
+    """Every world so many times. The same seed gives the same draws, whatever the number of jobs."""
     with ProcessPoolExecutor(jobs, initializer=_one_thread) as pool:
         pending = []
-        for family in dict.fromkeys(world.family for world in worlds):
-            for world, many in allot([w for w in worlds if w.family == family], draws).items():
-                parts = [(world, start, min(start + CHUNK, many), seed) for start in range(0, many, CHUNK)]
-                pending.append((world, [pool.submit(chunk, *part) for part in parts]))
+        for world, many in draws.items():
+            parts = [(world, start, min(start + CHUNK, many), seed) for start in range(0, many, CHUNK)]
+            pending.append((world, [pool.submit(chunk, *part) for part in parts]))
         for world, futures in pending:
             yield from tally(world, (judged for future in futures for judged in future.result()))
+
+
+def suspects(lines: Iterable[Line]) -> list[World]:
+    """Worlds in which so many verdicts were wrong that it may be by luck alone: the worst of many always looks bad."""
+    return list(dict.fromkeys(line.world for line in lines if line.most_wrong > SUSPECT))
 
 
 def tally(world: World, judged: Iterable[Judged]) -> list[Line]:

@@ -72,6 +72,12 @@ def test_code_that_passes_everything_is_found_out(monkeypatch):
     assert simulation.summarize(simulation.tally(world, simulation.chunk(world, 0, 3, 0))).wrong_pass == 1
 
 
+def test_a_world_is_looked_at_again_where_many_verdicts_were_wrong():
+    right = line(Truth.MEETS, **{"pass": 90, "fail": 4, "undecided": 6})
+    assert simulation.suspects([right]) == []
+    assert simulation.suspects([right, line(Truth.AT_BOUND, **{"pass": 5, "undecided": 95})]) == [right.world]
+
+
 # --- worlds and their truth ------------------------------------------------------------------------------------
 
 
@@ -175,7 +181,7 @@ def test_the_same_seed_gives_the_same_draws_in_any_chunk_and_on_any_number_of_pr
     [world] = [world for world in worlds.worlds() if world.name == "50 items, 10% change, -3 points"]
     whole = simulation.chunk(world, 0, 60, 0)
     assert whole == simulation.chunk(world, 0, 25, 0) + simulation.chunk(world, 25, 60, 0)
-    assert list(simulation.run([world], 60, jobs=2)) == simulation.tally(world, whole)
+    assert list(simulation.run({world: 60}, jobs=2)) == simulation.tally(world, whole)
     assert whole != simulation.chunk(world, 0, 60, 1)
 
 
