@@ -7,7 +7,7 @@ open.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -253,7 +253,7 @@ def _several_sets() -> Iterator[World]:
         yield _world("several sets", f"{items} items, {_points(delta)} by the smallest alone", DROP, _weigh(one))
 
 
-def _weigh(sets: list[tuple[Category, ...]]) -> Quality:
+def _weigh(sets: Sequence[tuple[Category, ...]]) -> Quality:
     return Quality(tuple(zip((2.0, 1.0, 1.0), sets, strict=True)))
 
 
