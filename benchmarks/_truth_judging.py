@@ -71,17 +71,17 @@ def _above(value: float | None, bound: float) -> Truth:
 
 def _drop(points: float) -> Known:
     gate = Gate(metric="quality_delta", at_least=-points / 100)
-    return Known(gate, lambda variant, _: _above(variant.quality and variant.quality.delta, -points / 100))
+    return Known(gate, lambda variant, _: _above(variant.quality.delta if variant.quality else None, -points / 100))
 
 
 def _worst(points: float) -> Known:
     gate = Gate(metric="worst_category_delta", at_least=-points / 100)
-    return Known(gate, lambda variant, _: _above(variant.quality and variant.quality.worst, -points / 100))
+    return Known(gate, lambda variant, _: _above(variant.quality.worst if variant.quality else None, -points / 100))
 
 
 def _speedup(bound: float) -> Known:
     gate = Gate(metric="speedup", at_least=bound)
-    return Known(gate, lambda variant, _: _above(variant.speed and variant.speed.ratio, bound))
+    return Known(gate, lambda variant, _: _above(variant.speed.ratio if variant.speed else None, bound))
 
 
 def _no_critical_item_lost(_: Variant, evidence: VariantEvidence) -> Truth:
@@ -210,14 +210,16 @@ def _row(evidence: VariantEvidence) -> Row:
 @cache
 def _template(name: str) -> VariantEvidence:
     """Valid records of every stage; what is drawn replaces their items and turns."""
-    return BUILD.evidence(name)
+    found: VariantEvidence = BUILD.evidence(name)
+    return found
 
 
 def draw(variant: Variant, rng: Rng, name: str = "variant") -> VariantEvidence:
     """The variant's evidence, and its baseline's with it."""
     baseline = _template(BASELINE)
     if variant.rejected:
-        return replace(BUILD.collapsed(name), baseline=baseline)
+        collapsed: VariantEvidence = BUILD.collapsed(name)
+        return replace(collapsed, baseline=baseline)
     found = replace(_template(name), baseline=baseline)
     if variant.speed:
         workload = found.speed.workloads[0].model_copy(update={"pairs": pairs(variant.speed, rng)})
