@@ -34,7 +34,7 @@ def quantize(job):
     return done
 '''
 _DAMAGES: Mapping[str, str] = {
-    "planted_nan": 'tensors["model.layers.7.mlp.up_proj.weight"][5, 17] = float("nan")',
+    "planted_nan": 'tensors[next(name for name in tensors if name.endswith("up_proj.weight"))][5, 17] = float("nan")',
     "planted_scaled": "[tensor.mul_(2) for name, tensor in tensors.items() if name.endswith('_proj.weight')]",
 }
 """Quantizer → what it does to the weights: one NaN; every linear layer twice as large, as by wrong scales."""
