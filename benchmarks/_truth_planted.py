@@ -101,8 +101,8 @@ PLANTED = (
         "linear layers doubled, manifest made after it",
         "planted_scaled",
         Verdict.FAIL,
-        Status.INVALID,
-        "collapsed",
+        status=None,
+        because="collapsed",
     ),
 )
 

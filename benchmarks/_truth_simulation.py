@@ -102,12 +102,13 @@ def uncertainty(line: Line, verdict: Verdict) -> tuple[float, float]:
 
 
 def allot(worlds: Sequence[World], draws: int) -> dict[World, int]:
-    """`draws` in each family; worlds at a bound get more of them. At least one each."""
+    """`draws` of variants in each family; worlds at a bound get more of them. At least one each."""
     found: dict[World, int] = {}
     for family in dict.fromkeys(world.family for world in worlds):
         weights = {world: AT_BOUND_SHARE if at_bound(world) else 1 for world in worlds if world.family == family}
         whole = sum(weights.values())
-        found |= {world: max(1, round(draws * weight / whole)) for world, weight in weights.items()}
+        for world, weight in weights.items():
+            found[world] = max(1, round(draws * weight / whole / len(world.variants)))
     return found
 
 

@@ -6,9 +6,9 @@ exactly at the bound. A world exactly at a bound counts on both sides: 2.5 % of 
 
     python benchmarks/decision_truth.py [--draws 10000] [--jobs 2] [--family "several sets" …]
 
-`--draws` are those of each family of worlds; worlds at a bound get four times the draws of the others. The largest of
-many shares is large by luck too: a world with over 4 % of wrong verdicts is drawn 4,000 times anew, and then these
-draws alone count. The last line is JSON, shares of draws:
+`--draws` are those of variants in each family of worlds; worlds at a bound get four times the draws of the others. The
+largest of many shares is large by luck too: a world with over 4 % of wrong verdicts is drawn 4,000 times anew, and then
+these draws alone count. The last line is JSON, shares of draws:
   wrong_pass  the largest share of any world, variant and gate: PASS where the gate is violated or exactly at its bound
   wrong_fail  the largest share, likewise: FAIL where the gate is met or exactly at its bound
   undecided   of all draws of all worlds
