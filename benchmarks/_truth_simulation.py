@@ -93,7 +93,9 @@ def _pooled(lines: Sequence[Line], verdict: Verdict) -> float:
 
 
 def uncertainty(line: Line, verdict: Verdict) -> tuple[float, float]:
-    """95 % interval of a share of draws (Wilson)."""
+    """95 % interval of a share of draws (Wilson); one draw alone says nothing."""
+    if line.draws == 1:
+        return 0.0, 1.0
     hits = line.verdicts[verdict]
     found = intervals.of_scores([Observation(float(n < hits), 1.0, str(n)) for n in range(line.draws)], 0)
     assert found.ci_low.value is not None

@@ -78,6 +78,13 @@ def test_a_world_is_looked_at_again_where_many_verdicts_were_wrong():
     assert simulation.suspects([right, line(Truth.AT_BOUND, **{"pass": 5, "undecided": 95})]) == [right.world]
 
 
+def test_a_share_of_draws_has_an_interval():
+    found = line(Truth.AT_BOUND, **{"pass": 5, "undecided": 95})
+    # Wilson: 5 of 100
+    assert simulation.uncertainty(found, Verdict.PASS) == pytest.approx((0.0215, 0.1118), abs=1e-4)
+    assert simulation.uncertainty(line(Truth.MEETS, **{"pass": 1}), Verdict.PASS) == (0, 1)
+
+
 # --- worlds and their truth ------------------------------------------------------------------------------------
 
 
