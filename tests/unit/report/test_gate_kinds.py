@@ -180,8 +180,6 @@ def test_cost_per_million_tokens(judge):
     gate = {"metric": "cost_per_million_tokens", "at_most": 0.5, "workload": "instruction", "concurrency": 8}
     found = judge(gate)
     assert (found.verdict, found.value) == (Verdict.PASS, pytest.approx(100 * 1.175 / 256))
-    # The baseline's own record is of the same speed.
-    assert judge(gate | {"at_most": 1.0, "relative": True}).verdict is Verdict.PASS
 
 
 def test_kl_divergence(judge, build, world):
