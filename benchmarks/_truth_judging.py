@@ -183,18 +183,12 @@ class _Computed(Mapping[str, Any]):
 
 
 def _row(evidence: VariantEvidence) -> Row:
-    def sample(name: str) -> Any:
-        find = BY_NAME[name].sample
-        assert find is not None
-        return find(evidence)
-
     return Row(
         variant=evidence.variant,
         engine="transformers",
         status=evidence.status,
         reason=evidence.reason,
         is_baseline=evidence.is_baseline,
-        samples=_Computed(sample),
         artifact_sha256=evidence.artifact_sha256,
         readings=_Computed(lambda name: BY_NAME[name].compute(evidence)),
         kernel_note="",

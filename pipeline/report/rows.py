@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from pipeline.metrics.catalogue import METRICS, Metric
 from pipeline.metrics.evidence import VariantEvidence
-from pipeline.metrics.samples import Sample
 from pipeline.metrics.scope import WHOLE, Measured, Scope, measure
 from pipeline.params import Params
 from pipeline.records import EngineInfo, Reading, Status
@@ -24,8 +23,6 @@ class Row:
     status: Status
     reason: str | None
     is_baseline: bool
-    samples: Mapping[str, Sample]
-    """What the interval of a metric is over, by the metric's name; those without an interval are not there."""
     artifact_sha256: str | None
     readings: Mapping[str, Reading]
     """By metric name; every metric of the catalogue is there."""
@@ -80,7 +77,6 @@ def _row(params: Params, evidence: VariantEvidence) -> Row:
         status=evidence.status,
         reason=evidence.reason,
         is_baseline=evidence.is_baseline,
-        samples={metric.name: metric.sample(evidence) for metric in METRICS if metric.sample},
         artifact_sha256=evidence.artifact_sha256,
         readings={metric.name: metric.compute(evidence) for metric in METRICS},
         kernel_note=kernel_note(evidence.speed.engine),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from pipeline.records import GateVerdict, Status, VariantDecision, Verdict
+from pipeline.records import GateVerdict, Status, VariantDecision, Verdict, missing
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -199,8 +199,19 @@ def decided(variant, status, verdict, why="", gate=Verdict.PASS):
     judged = GateVerdict(
         gate=planted.QUALITY_GATE, metric="quality_delta", verdict=gate, value=0, bound=-0.02, reason="a reason"
     )
+    unscored = missing("not ranked here")
     return VariantDecision(
-        variant=variant, status=status, verdict=verdict, on_frontier=False, dominated_by=[], gates=[judged], why=why
+        variant=variant,
+        status=status,
+        verdict=verdict,
+        on_frontier=False,
+        dominated_by=[],
+        score=unscored,
+        score_ci_low=unscored,
+        score_ci_high=unscored,
+        tied_with=[],
+        gates=[judged],
+        why=why,
     )
 
 
