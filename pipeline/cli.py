@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.commands import eval_set, toolchain
+from pipeline.commands import diff, eval_set, toolchain
 from pipeline.error_lists import shortened
 from pipeline.errors import UserError
 
@@ -24,6 +24,7 @@ USER_ERROR, CRASH = 3, 70
 app = typer.Typer(help="Which quantization level of our LLM do we ship?", no_args_is_help=True, add_completion=False)
 app.add_typer(eval_set.app, name="eval-set")
 app.add_typer(toolchain.app, name="toolchain")
+app.command()(diff.diff)
 
 
 @app.command()
