@@ -168,13 +168,23 @@ class Gate(Section):
     relative: bool = False
 
 
+class Profile(Section):
+    """What one kind of use values."""
+
+    weights: dict[str, Annotated[float, Field(gt=0)]] = Field(min_length=1)
+    """By axis (`pipeline.metrics.axes`); only their proportions count."""
+
+
 class Decision(Section):
     workload: str
     """The workload whose speed stands in the table and decides."""
-    prefer: list[str] = Field(min_length=1)
-    """Metrics that rank the variants which pass every gate: the first decides, the next breaks ties."""
+    profile: str
+    """Of `profiles`, the one that ranks the variants which pass every gate."""
+    profiles: dict[str, Profile] = Field(min_length=1)
     tie: float = Field(default=0.05, ge=0, lt=1)
-    """Values that differ by less than this share are a tie."""
+    """Scores that differ by at most this share are a tie, and so are values without an interval on the frontier."""
+    frontier: list[str] = Field(min_length=1)
+    """Axes of the Pareto frontier."""
 
 
 class Params(Section):

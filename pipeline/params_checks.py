@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import plugins, smoke_settings
-from pipeline.errors import nearest
-from pipeline.metrics import catalogue
+from pipeline.errors import UserError, nearest
+from pipeline.metrics import axes, catalogue
 from pipeline.yaml_files import section_problems
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -20,6 +20,7 @@ def problems(raw: Mapping[str, Any]) -> Iterator[str]:
     yield from _name_problems(raw)
     yield from _plugin_problems(raw)
     yield from _reference_problems(raw)
+    yield from _decision_problems(raw)
     yield from _fidelity_problems(mapping(raw, "fidelity"))
     yield from smoke_settings.problems(mapping(raw, "smoke"), mapping(raw, "fidelity").get("tokens"))
 
@@ -108,6 +109,54 @@ def _fidelity_problems(fidelity: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def _decision_problems(raw: Mapping[str, Any]) -> Iterator[str]:
+    decision = mapping(raw, "decision")
+    profiles, chosen = mapping(decision, "profiles"), decision.get("profile")
+    if isinstance(chosen, str) and profiles and chosen not in profiles:
+        yield f"decision.profile: no profile {chosen!r} in decision.profiles; {nearest(chosen, list(profiles))}"
+    for name in profiles:
+        for axis in mapping(profiles, name, "weights"):
+            place = f"decision.profiles.{name}.weights"
+            yield from _axis_problems(raw, place, axis)
+            yield from _no_ratio(place, axis)
+    over = decision.get("frontier")
+    for axis in over if isinstance(over, list) else []:
+        yield from _axis_problems(raw, "decision.frontier", axis)
+    if isinstance(over, list) and len(set(map(str, over))) < len(over):
+        yield "decision.frontier: an axis is named twice"
+
+
+def _axis_problems(raw: Mapping[str, Any], place: str, text: Any) -> Iterator[str]:
+    if not isinstance(text, str):
+        return
+    try:
+        axis = axes.parse_axis(text)
+    except UserError as error:
+        yield from (f"{place}: {problem}" for problem in error.problems)
+        return
+    unknown = axes.unknown_part(axis, _levels(raw), {str(name): () for name in mapping(raw, "eval_sets")})
+    if unknown:
+        yield f"{place}: {text!r}: {unknown}"
+
+
+def _no_ratio(place: str, text: Any) -> Iterator[str]:
+    """A score is of ratios, and a difference from the baseline has none."""
+    metric = catalogue.BY_NAME.get(str(text).partition("@")[0])
+    if metric and metric.versus_baseline and metric.unit != "ratio" and metric.name in axes.METRIC_NAMES:
+        yield f"{place}: {text!r}: {metric.name} compares to the baseline, but not by a ratio; give another metric"
+
+
+def _levels(raw: Mapping[str, Any]) -> dict[str, set[int]]:
+    """Numbers of streams that are measured, by workload."""
+    workloads = mapping(raw, "benchmark", "workloads")
+    found = {str(name): {mapping(workloads, name).get("concurrency", 1)} for name in workloads}
+    sweep = mapping(raw, "benchmark", "sweep")
+    swept = sweep.get("concurrency")
+    if sweep.get("workload") in found and isinstance(swept, list):
+        found[sweep["workload"]] |= {level for level in swept if isinstance(level, int)}
+    return found
+
+
 def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:
     variants = list(mapping(raw, "variants"))
     baseline = raw.get("baseline")
@@ -130,11 +179,6 @@ def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:
                     f"{first[0]!r} with {first[1]!r}; rename one"
                 )
     known = [metric.name for metric in catalogue.METRICS]
-    ranked = [metric.name for metric in catalogue.METRICS if metric.higher_is_better is not None]
-    prefer = mapping(raw, "decision").get("prefer")
-    for name in prefer if isinstance(prefer, list) else []:
-        if isinstance(name, str) and name not in ranked:
-            yield f"decision.prefer: no metric {name!r} that has a better direction; {nearest(name, ranked)}"
     for gate in mapping(raw, "gates"):
         settings = mapping(raw, "gates", gate)
         if isinstance(settings.get("metric"), str) and settings["metric"] not in known:

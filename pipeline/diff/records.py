@@ -28,6 +28,12 @@ class DecisionChange(Record):
     a: str | None
     b: str | None
     """The recommended variant; null where none is."""
+    profile_a: str | None
+    profile_b: str | None
+    """Whose weights rank; null in older reports."""
+    profiles_a: dict[str, str | None]
+    profiles_b: dict[str, str | None]
+    """What each profile would ship; empty in older reports."""
     headline_a: str
     headline_b: str
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.diff.records import Difference, MemoryChange, QualityChange, SideInfo, SpeedChange
+from pipeline.diff.records import DecisionChange, Difference, MemoryChange, QualityChange, SideInfo, SpeedChange
 from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.report import cells
 from pipeline.report.breakdown.words import counted
@@ -94,10 +95,21 @@ def _decision(found: Difference) -> Part:
     moved = [
         *([f"Added: {', '.join(found.variants_added)}."] if found.variants_added else []),
         *([f"Removed: {', '.join(found.variants_removed)}."] if found.variants_removed else []),
+        *_profiles(decision),
     ]
     if decision.headline_a == decision.headline_b:
         return Part("Decision", (), (), (f"Both: {decision.headline_a}", *moved))
     return Part("Decision", (), (), (f"Before: {decision.headline_a}", f"After: {decision.headline_b}", *moved))
+
+
+def _profiles(decision: DecisionChange) -> Iterator[str]:
+    """Where the profile that ranks is another one, or one that both have would ship another variant."""
+    if decision.profile_a != decision.profile_b:
+        yield f"Profile: {decision.profile_a or _NONE} → {decision.profile_b or _NONE}."
+    for name, now in decision.profiles_b.items():
+        before = decision.profiles_a.get(name, now)
+        if before != now:
+            yield f"Under profile {name}: {before or _NONE} → {now or _NONE}."
 
 
 def _verdicts(found: Difference) -> Part:

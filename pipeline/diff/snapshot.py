@@ -52,6 +52,9 @@ class DecisionRead(_Kept):
     headline: str
     baseline: str
     workload: str
+    profile: str | None = None
+    """Whose weights rank; older reports have none."""
+    profiles: dict[str, str | None] = {}
     variants: list[VariantRead]
 
 

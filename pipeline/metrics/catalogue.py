@@ -143,6 +143,7 @@ MAIN: tuple[Metric, ...] = (
         display.memory,
         derive.quantized("weight_bytes"),
         "bytes of the artifact's weight files",
+        exact=True,
     ),
     Metric(
         "peak_memory_bytes",
@@ -161,6 +162,7 @@ MAIN: tuple[Metric, ...] = (
         display.money,
         derive.headline(derive.cost_per_million_tokens),
         "price per hour / 3600 / `aggregate_tokens_per_s` × 10⁶",
+        paired="aggregate_speedup",
         narrows=Narrows.WORKLOAD,
     ),
 )
@@ -172,6 +174,13 @@ EXTRA: tuple[Metric, ...] = (
         True,
         pairing.first_token_speedup,
         "median over the pairs of the baseline's TTFT / the variant's; above 1 the variant answers sooner",
+    ),
+    *_ratio(
+        "aggregate_speedup",
+        "Aggregate speed vs baseline",
+        True,
+        pairing.aggregate_speedup,
+        "median over the pairs of the baseline's latency / the variant's, which is that of their aggregate tokens/s",
     ),
     *_ratio(
         "decode_cost_ratio",
@@ -199,6 +208,7 @@ EXTRA: tuple[Metric, ...] = (
         display.rate,
         derive.speed("aggregate_tokens_per_s"),
         "median of concurrency × output tokens / latency, all streams",
+        paired="aggregate_speedup",
         narrows=Narrows.WORKLOAD,
     ),
     Metric(
@@ -272,6 +282,7 @@ EXTRA: tuple[Metric, ...] = (
         display.small_memory,
         derive.kv_bytes_per_token,
         "2 × layers × KV heads × head dimension × bytes per element; measured where that differs by over 1 %",
+        exact=True,
     ),
     Metric(
         "cost_per_passing_answer",
@@ -291,6 +302,7 @@ EXTRA: tuple[Metric, ...] = (
         display.bits,
         derive.quantized("bits_per_weight"),
         "8 × `weight_bytes` / weights of the base model",
+        exact=True,
     ),
     Metric(
         "load_s",

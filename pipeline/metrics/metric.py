@@ -47,6 +47,8 @@ class Metric:
     """Name of the metric that compares this one to the baseline turn by turn, or token by token: two variants are
     ranked by that, and a bound that is relative to the baseline must be on that."""
     narrows: Narrows = Narrows.WHOLE
+    exact: bool = False
+    """Counted, not measured: any difference between two variants is one."""
 
 
 def with_interval(metric: Metric, low: Compute, high: Compute) -> tuple[Metric, Metric, Metric]:

@@ -14,7 +14,7 @@ from pipeline.report.rows import NOT_NATIVE, Row
 LIMIT = 80
 PLOT, FULL, MACHINES = "report.svg", "report.html", "report.json"
 """Files beside this report: its picture, the report for people, and the one for machines."""
-MOST_VARIANTS, MOST_REASONS, MOST_GATES, MOST_OPEN, MOST_FAILURES, MOST_WARNINGS = 16, 12, 6, 8, 6, 6
+MOST_VARIANTS, MOST_REASONS, MOST_LACKS, MOST_GATES, MOST_OPEN, MOST_FAILURES, MOST_WARNINGS = 14, 10, 4, 6, 7, 6, 5
 """Lines of each part. With headings and what is always there they make `LIMIT`."""
 _MARKS = {Verdict.PASS: "✅ PASS", Verdict.FAIL: "❌ FAIL", Verdict.UNDECIDED: "❔ UNDECIDED"}
 _COLUMNS = tuple(
@@ -41,6 +41,7 @@ def render(analysis: Analysis) -> str:
     parts = [
         [f"# {escaped(analysis.decision.headline)}", "", f"![Quality against decode speed]({PLOT})", ""],
         _table(analysis),
+        _lacking(analysis),
         _reasons(analysis),
         _gates(analysis),
         _open_gates(analysis),
@@ -68,9 +69,24 @@ def _table(analysis: Analysis) -> list[str]:
         *grid(header, body),
         "",
         f"Speed is that of workload {escaped(analysis.decision.workload)}, measured in turns with "
-        f"{escaped(analysis.baseline.variant)}; in brackets 95 % intervals; pp are percentage points.{more}",
+        f"{escaped(analysis.baseline.variant)}; in brackets 95 % intervals; pp are percentage points. "
+        f"Ranked by {escaped(analysis.ranked_by)}.{_profiles(analysis)}{more}",
         "",
     ]
+
+
+def _profiles(analysis: Analysis) -> str:
+    """What each other profile would ship."""
+    decision = analysis.decision
+    others = {name: pick for name, pick in decision.profiles.items() if name != decision.profile}
+    told = ", ".join(f"{name}: {pick or 'none'}" for name, pick in others.items())
+    return f" Under the other profiles: {escaped(told)}." if others else ""
+
+
+def _lacking(analysis: Analysis) -> list[str]:
+    """Only where nothing can be shipped."""
+    lines = [f"- {escaped(each)}" for each in analysis.decision.would_have_to_give]
+    return _part("What would have to give", lines, MOST_LACKS, "variants")
 
 
 def _kept(analysis: Analysis) -> tuple[list[tuple[Row, VariantDecision]], int]:
