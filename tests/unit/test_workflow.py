@@ -87,11 +87,11 @@ def test_the_gate_decides_the_job(code, on_undecided, expected):
     assert done.returncode == expected
 
 
-def test_the_comment_shows_the_picture_of_its_commit_and_is_found_again(tmp_path):
+def write_comment(tmp_path: Path, measured: str, gate: str = "PASS: int8\n") -> str:
     """With a `quantgate` that stands in for the real one."""
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "report.md").write_text(f"# Ship int8.\n\n![Quality]({markdown.PLOT})\n")
-    (tmp_path / "gate.txt").write_text("PASS: int8\n")
+    (tmp_path / "gate.txt").write_text(gate)
     stub = tmp_path / "bin" / "quantgate"
     stub.parent.mkdir()
     stub.write_text('#!/bin/sh\necho "called: $*"\n')
@@ -103,13 +103,36 @@ def test_the_comment_shows_the_picture_of_its_commit_and_is_found_again(tmp_path
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
         "BASE_SHA": "aaa",
         "HEAD_SHA": "bbb",
+        "MEASURE": measured,
     }
     command = ["bash", "-e", "-o", "pipefail", "-c", SCRIPTS["Write the comment"]]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     comment = (tmp_path / "comment.md").read_text()
+    assert (tmp_path / "summary.md").read_text() == comment
+    return comment
+
+
+def test_the_comment_shows_the_picture_of_its_commit_and_is_found_again(tmp_path):
+    comment = write_comment(tmp_path, measured="false")
     assert comment.startswith("# Ship int8.\n")
     assert "![Quality](https://git.example/team/models/blob/bbb/reports/report.svg?raw=true)" in comment
     assert "called: diff aaa . --markdown" in comment
     assert comment.rstrip().endswith("<!-- quantgate -->")
     assert '"<!-- quantgate -->"' in SCRIPTS["Post one comment, or renew it"]
-    assert (tmp_path / "summary.md").read_text() == comment
+
+
+def test_what_was_measured_in_the_job_has_no_picture_in_git(tmp_path):
+    assert "report.svg" not in write_comment(tmp_path, measured="true")
+
+
+def test_a_comment_fits_into_the_limit_whatever_it_holds(tmp_path):
+    comment = write_comment(tmp_path, measured="false", gate="x" + "é" * 200_000)
+    assert len(comment) < 65_536
+    assert comment.rstrip().endswith("<!-- quantgate -->")
+
+
+def test_a_fork_s_code_runs_on_no_machine_of_ours():
+    job = WORKFLOW["jobs"]["gate"]
+    ours = "github.event.pull_request.head.repo.full_name == github.repository && vars."
+    assert f"{ours}QUANTGATE_RUNNER" in job["runs-on"]
+    assert f"{ours}QUANTGATE_MEASURE" in job["env"]["MEASURE"]

@@ -40,8 +40,7 @@ def dvc(*arguments: str) -> str:
 
 
 def test_metrics_diff_shows_what_changed(two_commits):
-    found = json.loads(dvc("metrics", "diff", "HEAD~1", "HEAD", "--json"))
-    changed = found["diff"]
+    changed = json.loads(dvc("metrics", "diff", "HEAD~1", "HEAD", "--json"))
     assert set(changed) == {"reports/metrics/int8.json"}
     quality = changed["reports/metrics/int8.json"]["quality"]
     assert (quality["old"], quality["new"]) == (0.6, 0.4)
