@@ -87,7 +87,7 @@ class SpeedChange(Record):
     decode_b: Figure
     """Decode tokens/s. Rates of two days differ by the machine's drift as well: not compared."""
     same_readings: bool
-    """The speed record is the same in both: it was not measured anew."""
+    """The speed record is the same in both: it was not measured anew, so there is no change to tell."""
 
 
 class MemoryChange(Record):

@@ -165,7 +165,7 @@ def _quality_words(each: QualityChange, same_artifact: bool | None) -> str:
     if each.delta.value is None:
         return each.delta.reason or ""
     if not (each.lost or each.won or each.delta.value):
-        return "the same scores"
+        return "no difference"
     clear = _direction(each.delta, 0, "better", "worse") or "no change that chance could not explain"
     return f"{clear}, on the same artifact" if same_artifact else clear
 
@@ -180,19 +180,21 @@ def _direction(figure: Figure, neutral: float, above: str, below: str) -> str:
 def _speed(found: Difference) -> Part:
     if found.speed_refused:
         return Part("Speed", (), (), ("Not compared, since these differ:", *found.speed_refused))
-    rows = tuple(map(_speed_row, found.speed))
+    same = dict.fromkeys(each.variant for each in found.speed if each.same_readings)
+    rows = tuple(_speed_row(each) for each in found.speed if not each.same_readings)
     note = (
         "Speed-ups against the baseline, each measured in turns with it. Before and after were not measured in turns "
         "with each other: decode tokens/s drift from day to day and are shown only."
     )
     header = ("Variant", "Workload", "Before", "After", "After / before", "Tokens/s", "In words")
-    return Part("Speed", header, rows, (note,)) if rows else Part("Speed", (), (), ("No variant is in both.",))
+    notes = [*([note] if rows else []), *([f"Not measured anew: {', '.join(same)}."] if same else [])]
+    return Part("Speed", header, rows, tuple(notes) or ("No variant is in both.",))
 
 
 def _speed_row(each: SpeedChange) -> tuple[str, ...]:
     at = f"{each.workload} × {each.concurrency}" if (each.concurrency or 1) > 1 else each.workload
     words = _direction(each.change, 1, "faster than before", "slower than before")
-    missing = each.change.reason if each.change.low is None else "not measured anew" if each.same_readings else ""
+    missing = each.change.reason if each.change.low is None else ""
     return (
         each.variant,
         at,

@@ -15,6 +15,7 @@ from pipeline.report.report_records import Figure, SpeedLevel
 _ENGINE = ("name", "packages", "device", "device_name", "compute_dtype", "threads", "attention", "settings")
 """What of an engine decides its speed beside the variant's own weights and kernels."""
 ABSENT = "not recorded"
+NOT_ANEW = "not measured anew"
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,17 @@ def _changes(a: Snapshot, b: Snapshot) -> Iterator[SpeedChange]:
     for key, (now, rate_now) in after.items():
         if key in before:
             was, rate_was = before[key]
+            same = a.speed.get(key[0]) == b.speed.get(key[0])
             yield SpeedChange(
                 variant=key[0],
                 workload=key[1],
                 concurrency=key[2],
                 a=was,
                 b=now,
-                change=change(was, now, _work_differs(a, b, key)),
+                change=change(was, now, NOT_ANEW if same else _work_differs(a, b, key)),
                 decode_a=rate_was,
                 decode_b=rate_now,
-                same_readings=a.speed.get(key[0]) == b.speed.get(key[0]),
+                same_readings=same,
             )
 
 

@@ -32,7 +32,7 @@ def two(reports, build):
     reports.project.raw["gates"]["small"] = {"metric": "weight_bytes", "at_most": float(300 * MIB)}
     reports.project.raw["seed"] = 7
     del reports.project.raw["gates"]["memory"]
-    worse = build.evidence("int8", [0.0] * 20 + SCORES[20:], tpot_s=0.03, weight_bytes=50 * MIB)
+    worse = build.evidence("int8", [0.0] * 20 + SCORES[20:], tpot_s=0.025, weight_bytes=50 * MIB)
     b = reports.keep("b", fp16, worse, build.evidence("int4", SCORES, tpot_s=0.02))
     return a, b
 
@@ -77,9 +77,11 @@ def test_equal_reports_differ_in_nothing(reports, build, difference):
     found = difference(a, a)
     assert not found.decision.changed
     assert (found.verdicts, found.params, found.notes) == ([], [], [])
-    assert all(each.delta.value == 0 for each in found.quality)
+    assert {each.delta.value for each in found.quality} == {0}
     assert all(each.a == each.b for each in found.memory)
     assert "no verdict changed" in render.headline(found)
+    assert "Not measured anew: int8." in render.markdown(found)
+    assert "After / before" not in render.markdown(found)
 
 
 # --- older schemas ---------------------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def test_an_older_report_is_compared_as_far_as_it_goes(two, difference):
     whole = next(each for each in found.quality if (each.variant, each.eval_set) == ("int8", None))
     assert (whole.same, len(whole.lost)) == (100, 20)
     (line,) = [each for each in found.speed if each.variant == "int8"]
-    assert line.change.value == pytest.approx(1)
+    assert line.change.value == pytest.approx(1.2)
     assert "no interval: the report of" in line.change.reason
     assert render.markdown(found)
 
@@ -191,7 +193,8 @@ def test_markdown_has_every_part_and_escapes(two):
     assert "worse, on the same artifact" in text
     assert "| int8 | same | 100 MiB → 50 MiB (−50.0 %) |" in text
     assert "- Added: int4." in text
-    assert "not measured anew" in text
+    assert "| int8 | instruction | 1.67× (1.62 to 1.71) | 2.00× (1.94 to 2.06) | 1.20× (" in text
+    assert "| faster than before |" in text
 
 
 def test_long_tables_are_cut_in_markdown_and_counted(two, difference):

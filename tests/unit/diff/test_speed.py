@@ -127,4 +127,5 @@ def test_what_was_not_measured_anew_is_said(reports, build, difference):
     a, b = reports.keep("a", *two(build)), reports.keep("b", *two(build))
     (line,) = difference(a, b).speed
     assert line.same_readings is True
-    assert line.change.value == 1
+    assert (line.change.value, line.change.reason) == (None, speed.NOT_ANEW)
+    assert line.a == line.b
