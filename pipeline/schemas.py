@@ -25,5 +25,18 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 def of(kind: type[Record], name: str) -> dict[str, Any]:
-    """JSON Schema, draft 2020-12, of what is written; a field with a default is there all the same."""
-    return {"$schema": DIALECT, "$id": name, **kind.model_json_schema(mode="serialization")}
+    """JSON Schema, draft 2020-12, of what is written: a field with a default is there all the same.
+
+    Unknown fields are let through, unlike by the models: a later version may add one without a new schema version.
+    """
+    schema: dict[str, Any] = _open(kind.model_json_schema(mode="serialization"))
+    return {"$schema": DIALECT, "$id": name, **schema}
+
+
+def _open(schema: Any) -> Any:
+    """The schema without `additionalProperties: false`, at any depth."""
+    if isinstance(schema, list):
+        return [_open(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _open(value) for key, value in schema.items() if (key, value) != ("additionalProperties", False)}
