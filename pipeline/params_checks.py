@@ -1,4 +1,5 @@
-"""What a schema cannot say of params.yaml: names that point nowhere, settings of plugins, impossible bounds."""
+"""What a schema cannot say of params.yaml: names that point nowhere, settings of plugins, numbers that do not go
+together. Gates have a file of their own, gate_checks.py."""
 
 from __future__ import annotations
 
@@ -77,29 +78,6 @@ def _engine_problems(place: str, engine: str, quantizer: Any) -> Iterator[str]:
             yield f"{place}: engine {engine!r} cannot load the {made!r} format; it loads {', '.join(sorted(loads))}"
 
 
-def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:
-    """Bounds that cannot be meant.
-
-    Points or per cent for a share, a multiple of what is 0 or 1 by definition, and a multiple of what is also compared
-    with the baseline in pairs.
-    """
-    metric = catalogue.BY_NAME.get(str(gate.get("metric")))
-    if metric is None:
-        return
-    if gate.get("relative") is True and metric.versus_baseline:
-        yield f"{place}.relative: {metric.name} is relative to the baseline already; give the bound itself"
-    if gate.get("relative") is True and metric.paired:
-        better = "higher" if catalogue.BY_NAME[metric.paired].higher_is_better else "lower"
-        yield (
-            f"{place}.relative: the ratio of two values of {metric.name} has no interval; give a bound on "
-            f"{metric.paired} instead, for which variant and baseline are paired ({better} is better)"
-        )
-    for key in ("at_least", "at_most"):
-        bound = gate.get(key)
-        if metric.unit == "share" and isinstance(bound, int | float) and not gate.get("relative") and abs(bound) > 1:
-            yield f"{place}.{key}: {metric.name} is a share, so {bound} is out of reach; 8 points are 0.08"
-
-
 def _fidelity_problems(fidelity: Mapping[str, Any]) -> Iterator[str]:
     tokens, window = fidelity.get("tokens"), fidelity.get("window_tokens")
     if isinstance(tokens, int) and isinstance(window, int) and tokens < 2 * window:
@@ -147,14 +125,17 @@ def _no_ratio(place: str, text: Any) -> Iterator[str]:
 
 
 def _levels(raw: Mapping[str, Any]) -> dict[str, set[int]]:
-    """Numbers of streams that are measured, by workload."""
-    workloads = mapping(raw, "benchmark", "workloads")
-    found = {str(name): {mapping(workloads, name).get("concurrency", 1)} for name in workloads}
-    sweep = mapping(raw, "benchmark", "sweep")
+    """Numbers of streams that are measured, by workload; none of a workload where that is not told."""
+    workloads, sweep = mapping(raw, "benchmark", "workloads"), mapping(raw, "benchmark", "sweep")
+    own = {str(name): mapping(workloads, name).get("concurrency", 1) for name in workloads}
     swept = sweep.get("concurrency")
-    if sweep.get("workload") in found and isinstance(swept, list):
-        found[sweep["workload"]] |= {level for level in swept if isinstance(level, int)}
-    return found
+    if not isinstance(swept, list):
+        return {name: set() for name in own}
+    more = {str(sweep.get("workload")): swept}
+    return {
+        name: {level for level in (streams, *more.get(name, ())) if isinstance(level, int)}
+        for name, streams in own.items()
+    }
 
 
 def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:
@@ -178,11 +159,3 @@ def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:
                     f"variants.{variant}: with eval set {eval_set!r} it has the same stage name as variant "
                     f"{first[0]!r} with {first[1]!r}; rename one"
                 )
-    known = [metric.name for metric in catalogue.METRICS]
-    for gate in mapping(raw, "gates"):
-        settings = mapping(raw, "gates", gate)
-        if isinstance(settings.get("metric"), str) and settings["metric"] not in known:
-            yield f"gates.{gate}.metric: no metric {settings['metric']!r}; {nearest(settings['metric'], known)}"
-        yield from _bound_problems(f"gates.{gate}", settings)
-        if settings and sum(settings.get(bound) is not None for bound in ("at_least", "at_most")) != 1:
-            yield f"gates.{gate}: give exactly one of at_least and at_most"

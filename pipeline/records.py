@@ -153,6 +153,15 @@ class Verdict(StrEnum):
     """The interval holds the bound, or the value is missing: more readings are needed."""
 
 
+class MoreOf(StrEnum):
+    """What there could be more of to decide an undecided gate."""
+
+    ITEMS = "items"
+    TOKENS = "tokens"
+    PROCESS_PAIRS = "process pairs"
+    REQUESTS = "requests"
+
+
 class GateVerdict(Record):
     gate: str
     metric: str
@@ -161,6 +170,20 @@ class GateVerdict(Record):
     bound: float | None
     """In the metric's unit, with relative bounds already multiplied out; None where the baseline has no value."""
     reason: str
+    workload: str | None = None
+    """What the gate is asked of, where params.yaml says: else the deciding workload at its own concurrency, or all eval
+    sets."""
+    concurrency: int | None = None
+    eval_set: str | None = None
+    category: str | None = None
+    passes_at: float | None = None
+    """The strictest bound that would PASS with what was measured; None where none would."""
+    fails_at: float | None = None
+    """Any stricter bound than this would FAIL with what was measured; between the two it is UNDECIDED."""
+    more: int | None = None
+    """About how many more would decide it, of `more_of`. None where it is decided, where the value is missing, or where
+    the value is so near the bound that no practical number would."""
+    more_of: MoreOf | None = None
 
 
 class VariantDecision(Record):

@@ -98,15 +98,17 @@ def unknown_part(axis: Axis, levels: Mapping[str, Collection[int]], categories: 
 
     Args:
         levels: numbers of streams that are measured, by workload.
-        categories: by eval set; none where they are not known.
+        categories: by eval set.
+        Of either, what is empty is not known and not asked.
     """
     scope = axis.scope
-    if scope.workload and scope.workload not in levels:
+    if scope.workload and levels and scope.workload not in levels:
         return f"no workload {scope.workload!r}; {nearest(scope.workload, list(levels))}"
-    if scope.workload and scope.concurrency and scope.concurrency not in levels[scope.workload]:
-        measured = ", ".join(map(str, sorted(levels[scope.workload])))
-        return f"{scope.workload} is not measured at {scope.concurrency} streams, but at {measured}"
-    if scope.eval_set and scope.eval_set not in categories:
+    measured = levels.get(scope.workload or "", ())
+    if scope.concurrency and measured and scope.concurrency not in measured:
+        listed = ", ".join(map(str, sorted(measured)))
+        return f"{scope.workload} is measured with these numbers of streams only: {listed}"
+    if scope.eval_set and categories and scope.eval_set not in categories:
         return f"no eval set {scope.eval_set!r}; {nearest(scope.eval_set, list(categories))}"
     known = categories.get(scope.eval_set or "", ())
     if scope.category and known and scope.category not in known:

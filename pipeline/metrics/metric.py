@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from pipeline.metrics.derive import Compute
 from pipeline.metrics.evidence import VariantEvidence
+from pipeline.metrics.exposure import Exposed
 from pipeline.metrics.samples import Sample
 
 
@@ -49,6 +50,9 @@ class Metric:
     narrows: Narrows = Narrows.WHOLE
     exact: bool = False
     """Counted, not measured: any difference between two variants is one."""
+    exposed: Callable[[VariantEvidence], Exposed | None] | None = None
+    """Of a count: the items that could have been counted, which tells what a count of 0 rules out; None where there is
+    nothing to tell, as of the baseline against itself."""
 
 
 def with_interval(metric: Metric, low: Compute, high: Compute) -> tuple[Metric, Metric, Metric]:

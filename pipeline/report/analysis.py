@@ -41,6 +41,12 @@ class Analysis:
         )
 
     @property
+    def other_profiles(self) -> str:
+        """What would be shipped under each other profile of params.yaml; empty where there is none, or no pick."""
+        others = {name: pick for name, pick in self.decision.profiles.items() if name != self.decision.profile and pick}
+        return ", ".join(f"{pick} under {name}" for name, pick in others.items())
+
+    @property
     def axes(self) -> tuple[Axis, ...]:
         """What the frontier is over."""
         return frontier.default_axes(self.params)

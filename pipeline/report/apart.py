@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pipeline.metrics.axes import Axis
 from pipeline.metrics.catalogue import BY_NAME
 from pipeline.metrics.evidence import VariantEvidence
-from pipeline.metrics.metric import Narrows
 from pipeline.metrics.scope import narrow
-from pipeline.records import Interval, known
+from pipeline.records import Interval, Reading, known
 from pipeline.report import cells
 from pipeline.report.rows import Row
+
+SCORES = (BY_NAME["quality"], BY_NAME["quality_delta"])
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,14 @@ class Estimate:
         return self.value - other.value > math.hypot(self.value - self.low, other.high - other.value)
 
 
-def value(row: Row, axis: Axis) -> float | None:
+def reading(row: Row, axis: Axis) -> Reading:
     """What decides on this axis; see `Axis.judged_by`."""
     judged = axis.judged_by
-    return row.measure(judged.metric, judged.scope).value.value
+    return row.measure(judged.metric, judged.scope).value
+
+
+def value(row: Row, axis: Axis) -> float | None:
+    return reading(row, axis).value
 
 
 def _known(row: Row, axis: Axis) -> float:
@@ -79,8 +84,7 @@ def clearly_better(one: Row, other: Row, axis: Axis, tie: float) -> bool:
 
 def is_score(axis: Axis) -> bool:
     """A mean score of items, so that two variants are compared item by item."""
-    metric = axis.judged_by.metric
-    return metric.low is not None and metric.narrows is Narrows.CATEGORY
+    return axis.judged_by.metric in SCORES
 
 
 def difference(one: Row, other: Row, axis: Axis) -> Interval | str:
@@ -116,16 +120,30 @@ def _estimate(row: Row, axis: Axis) -> Estimate:
 # --- words -----------------------------------------------------------------------------------------------------
 
 
+def measured(row: Row, axis: Axis) -> str:
+    """The value of the axis itself, with its interval; a ratio of the baseline to itself is 1 by definition."""
+    if row.is_baseline and axis.metric.versus_baseline and axis.metric.unit == "ratio":
+        return "1"
+    found = row.measure(axis.metric, axis.scope)
+    return str(cells.reading(axis.metric, found.value, found.low, found.high))
+
+
 def shown(row: Row, axis: Axis) -> str:
     """The value that decides, with its interval."""
-    judged = axis.judged_by
-    found = row.measure(judged.metric, judged.scope)
-    return str(cells.reading(judged.metric, found.value, found.low, found.high))
+    return measured(row, axis.judged_by)
 
 
 def compared(one: Row, other: Row, axis: Axis) -> str:
-    """Both values, e.g. `Weights on disk 257 MiB against 90 MiB of int4`."""
-    return f"{axis.judged_by.title} {shown(one, axis)} against {shown(other, axis)} of {other.variant}"
+    """Both values, e.g. `Weights on disk 257 MiB against 90 MiB of int4`; a ratio to the other needs no second one."""
+    judged = axis.judged_by
+    if is_score(axis):
+        return f"{judged.title} {gained(one, other, axis)} on the same items"
+    mine, theirs = shown(one, axis), shown(other, axis)
+    if judged.metric.versus_baseline and other.is_baseline:
+        return f"{judged.title} {mine}"
+    if mine == theirs:
+        mine, theirs = (f"{_known(row, axis):,.10g} {judged.metric.unit}" for row in (one, other))
+    return f"{judged.title} {mine} against {theirs} of {other.variant}"
 
 
 def gained(one: Row, other: Row, axis: Axis) -> str:
@@ -134,10 +152,3 @@ def gained(one: Row, other: Row, axis: Axis) -> str:
     if isinstance(delta, str):
         return delta
     return str(cells.reading(BY_NAME["quality_delta"], known(delta.mean), delta.ci_low, delta.ci_high))
-
-
-def words(one: Row, other: Row, axis: Axis) -> str:
-    """By what one variant is better than the other: both values, of scores their paired difference."""
-    if is_score(axis):
-        return f"{axis.judged_by.title} {gained(one, other, axis)} on the same items"
-    return f"{axis.judged_by.title} {shown(one, axis)} against {shown(other, axis)}"

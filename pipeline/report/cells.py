@@ -63,6 +63,21 @@ def reading(metric: Metric, found: Reading, low: Reading | None = None, high: Re
     return Cell(metric.display(found.value), interval(metric, low.value, high.value))
 
 
+def score(found: Reading, low: Reading, high: Reading) -> Cell:
+    """A score under a profile, e.g. `1.12 (1.10 to 1.15)`; of values without an interval the number alone."""
+    if found.value is None:
+        return absent(found.reason or "")
+    if low.value is None or high.value is None:
+        return Cell(_two_digits(found.value), reason=f"no interval: {low.reason or high.reason}")
+    if low.value == high.value:
+        return Cell(_two_digits(found.value))
+    return Cell(_two_digits(found.value), display.span(_two_digits, low.value, high.value))
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.2f}"
+
+
 def interval(metric: Metric, low: float, high: float) -> str:
     """Its ends in the unit in which the metric is shown; the × of a ratio stands at its value alone."""
     return display.span(metric.display, low, high).replace("×", "")

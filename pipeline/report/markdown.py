@@ -125,9 +125,11 @@ def _gates(analysis: Analysis) -> list[str]:
 
 
 def _open_gates(analysis: Analysis) -> list[str]:
+    """Of variants that fail no gate: more items would not save the others."""
     found = [
         (f"{decided.variant}, {verdict.gate}", verdict.reason)
         for decided in analysis.decision.variants
+        if decided.verdict is Verdict.UNDECIDED
         for verdict in decided.gates
         if verdict.verdict is Verdict.UNDECIDED
     ]

@@ -12,7 +12,9 @@ from pipeline.report.rows import Row
 def sentences(rows: Sequence[Row], verdicts: Mapping[str, Sequence[GateVerdict]]) -> list[str]:
     """One for each of the variants that work and fail the fewest gates, and of these leave the fewest undecided."""
     working = {
-        row.variant: [v for v in verdicts[row.variant] if v.verdict is not Verdict.PASS] for row in rows if row.ok
+        row.variant: [verdict for verdict in verdicts[row.variant] if verdict.verdict is not Verdict.PASS]
+        for row in rows
+        if row.ok
     }
     fewest = min(map(_distance, working.values()), default=None)
     return [_sentence(variant, blocks) for variant, blocks in working.items() if _distance(blocks) == fewest]
@@ -24,12 +26,15 @@ def _distance(blocks: Sequence[GateVerdict]) -> tuple[int, int]:
 
 
 def _sentence(variant: str, blocks: Sequence[GateVerdict]) -> str:
-    return f"{variant} would pass if {' and if '.join(map(_condition, blocks))}"
+    return f"{variant} would pass if {' and '.join(map(_condition, blocks))}"
 
 
 def _condition(block: GateVerdict) -> str:
-    """What would have to be otherwise for one gate to pass."""
-    if block.value is None or block.bound is None:
+    """What would have to be otherwise for one gate to pass: its bound, or how much was measured."""
+    if block.passes_at is None or block.bound is None:
         return f"{block.gate} could be judged ({block.reason})"
     show = BY_NAME[block.metric].display
-    return f"{block.gate} were {show(block.value)} instead of {show(block.bound)}"
+    bound = f"{block.gate} were {show(block.passes_at)} instead of {show(block.bound)}"
+    if block.more is None or block.more_of is None:
+        return bound
+    return f"{bound} (about {block.more:,} more {block.more_of.value} would decide it)"

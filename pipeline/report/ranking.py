@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from pipeline.metrics.axes import Axis
 from pipeline.metrics.catalogue import BY_NAME
@@ -41,7 +42,7 @@ class Ranking:
     """Of every variant, candidate or not."""
     tie: float
 
-    @property
+    @cached_property
     def steps(self) -> list[tuple[Step, list[Row]]]:
         """Each step with those that are left after it."""
         left = list(self.candidates)
@@ -61,6 +62,11 @@ class Ranking:
     def pick(self) -> Row | None:
         _, left = self.steps[-1]
         return left[0] if left else None
+
+    @property
+    def tied(self) -> list[str]:
+        """Candidates beside the pick that, like it, are not told apart from the best score."""
+        return [row.variant for row in self.left_after(Step.SCORE) if row is not self.pick]
 
     def left_after(self, step: Step) -> list[Row]:
         return next(left for each, left in self.steps if each is step)

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from pipeline.metrics.axes import Axis
 from pipeline.metrics.catalogue import BY_NAME
-from pipeline.metrics.display import span
 from pipeline.records import GateVerdict, Verdict
 from pipeline.report import apart, cells, score
 from pipeline.report.ranking import BYTES, QUALITY, Ranking, Step
 from pipeline.report.rows import Row
-from pipeline.report.score import Score
 
 SPEEDUP = Axis(BY_NAME["speedup"])
 
@@ -38,8 +36,8 @@ class Reasons:
         if pick is None:
             return self._nothing()
         if not pick.is_baseline:
-            tied = [name for name in self.ranking.tied_with(pick) if self._lost_after_score(name)]
-            alike = f" Not told apart from it by what {self.profile} values: {', '.join(tied)}." if tied else ""
+            tied = ", ".join(self.ranking.tied)
+            alike = f" Tied with it under {self.profile}: {tied}." if tied else ""
             return f"Ship {pick.variant}: {self.trade(pick)}.{alike}"
         return f"Ship {pick.variant}, the baseline. {self._grouped(pick)}".rstrip()
 
@@ -49,17 +47,13 @@ class Reasons:
         gives = "".join(f" {sentence}." for sentence in self.lacking[:1])
         return f"No variant can be shipped{yet}: none passes every gate.{named}{gives}"
 
-    def _lost_after_score(self, variant: str) -> bool:
-        row = next(row for row in self.rows if row.variant == variant)
-        return self.ranking.lost_at(row) is not Step.SCORE
-
     def _grouped(self, pick: Row) -> str:
         """The variants that are not shipped, by what became of them."""
         others = [row.variant for row in self.rows if row is not pick]
         passed = [name for name in others if self.overall[name] is Verdict.PASS]
-        tied = [name for name in passed if name in self.ranking.tied_with(pick) and self._lost_after_score(name)]
+        tied = self.ranking.tied
         groups = {
-            "not told apart from it": tied,
+            f"tied with it under {self.profile}": tied,
             "ranked lower": [name for name in passed if name not in tied],
             "undecided": [name for name in others if self.overall[name] is Verdict.UNDECIDED],
             "failing": [name for name in others if self.overall[name] is Verdict.FAIL],
@@ -122,15 +116,13 @@ class Reasons:
     def _beaten(self, winner: Row, loser: Row) -> list[str]:
         """The axes of the frontier on which the winner is better beyond the uncertainty, with both numbers."""
         clear = [axis for axis in self.axes if apart.clearly_better(winner, loser, axis, self.ranking.tie)]
-        return [apart.words(winner, loser, axis) for axis in clear]
+        return [apart.compared(loser, winner, axis) for axis in clear]
 
     def _why_picked(self, pick: Row) -> str:
         rivals = [row for row in self.ranking.candidates if row is not pick]
         if not rivals:
             return "the only variant that passes every gate"
-        steps = {row.variant: self.ranking.lost_at(row) for row in rivals}
-        tied = [name for name, step in steps.items() if step is not Step.SCORE]
-        if not tied:
+        if not self.ranking.tied:
             return f"passes every gate and has the best score under {self.profile}, {self._score(pick)}"
         because = {
             Step.QUALITY: "better quality",
@@ -138,27 +130,28 @@ class Reasons:
             Step.BASELINE: "being the baseline",
             Step.NAME: "the first name",
         }
-        decided = ", then ".join(word for step, word in because.items() if step in steps.values())
-        return f"passes every gate; {self._alike(pick, tied)}, and goes before by {decided}"
+        steps = {self.ranking.lost_at(row) for row in rivals}
+        decided = ", then ".join(word for step, word in because.items() if step in steps)
+        names = ", ".join(self.ranking.tied)
+        return f"passes every gate and is tied with {names}: {self._alike(pick, pick)}; it goes first by {decided}"
 
-    def _alike(self, pick: Row, tied: Sequence[str]) -> str:
-        names = ", ".join(tied)
-        found = self.ranking.scores[pick.variant]
+    def _alike(self, row: Row, pick: Row) -> str:
+        """Why a variant is tied with the pick: neither is told apart from the best score."""
+        found, best = self.ranking.scores[row.variant], self.ranking.best
         if found.value.value is None:
-            return f"{found.value.reason}, so it is tied with {names}"
-        return f"its score under {self.profile}, {self._score(pick)}, is not told apart from that of {names}"
+            return f"no variant has a score under {self.profile} ({found.value.reason})"
+        own = f"score {self._score(row)} under {self.profile}"
+        if row is not best:
+            return f"{own} is not told apart from {self._score(best)} of {best.variant}, the best one"
+        if row is not pick:
+            return f"{own}, the best one, is not told apart from {self._score(pick)} of {pick.variant}"
+        return f"{own} is the best one, but not told apart from theirs"
 
     def _lost(self, row: Row, pick: Row) -> str:
         step = self.ranking.lost_at(row)
         if step is Step.SCORE:
             return self._lower_score(row, pick)
-        found = self.ranking.scores[row.variant]
-        alike = (
-            f"no variant has a score under {self.profile} ({found.value.reason})"
-            if found.value.value is None
-            else f"score {self._score(row)} is not told apart from {self._score(pick)} of {pick.variant}"
-        )
-        return f"{alike}; {self._broken(row, pick, step)}"
+        return f"tied with {pick.variant}: {self._alike(row, pick)}; {self._broken(row, pick, step)}"
 
     def _lower_score(self, row: Row, pick: Row) -> str:
         found, best = self.ranking.scores[row.variant], self.ranking.best
@@ -186,22 +179,15 @@ class Reasons:
         """What broke a tie of scores."""
         if step is Step.QUALITY:
             best = self.ranking.best_quality(self.ranking.left_after(Step.SCORE))
-            return f"clearly lower quality than {best.variant}: {apart.gained(row, best, QUALITY)} on the same items"
-        quality = "quality not told apart either"
+            return f"quality clearly below that of {best.variant}: {apart.gained(row, best, QUALITY)} on the same items"
         if step is Step.BYTES:
-            return f"{quality}; {apart.compared(row, pick, BYTES)}"
+            return f"no clear difference in quality; {apart.compared(row, pick, BYTES)}"
         last = f"{pick.variant} is the baseline" if step is Step.BASELINE else f"the name {pick.variant} comes first"
-        return f"{quality}, and as many bytes; {last}"
+        return f"no clear difference in quality, as many bytes; {last}"
 
     def _score(self, row: Row) -> str:
-        return shown(self.ranking.scores[row.variant])
-
-
-def shown(found: Score) -> str:
-    """E.g. `1.12 (1.10 to 1.15)`."""
-    if found.value.value is None:
-        return cells.DASH
-    number = f"{found.value.value:.2f}"
-    if found.low.value is None or found.high.value is None:
-        return f"{number} (no interval)"
-    return f"{number} ({span(lambda value: f'{value:.2f}', found.low.value, found.high.value)})"
+        """E.g. `1.12 (1.10 to 1.15)`; one without an interval says so, since it can be told apart from none."""
+        if row.is_baseline:
+            return "1"
+        found = self.ranking.scores[row.variant]
+        return f"{cells.score(found.value, found.low, found.high)}{'' if found.low.value else ' without an interval'}"

@@ -76,8 +76,7 @@ def of(row: Row, baseline: Row, weights: Sequence[Weight]) -> Score:
             return _absent(f"no score without {axis.title}: {found.value.reason}")
         ends = [end for end in (found.low, found.high) if end is not None]
         unknown = unknown or next((f"{axis.title}: {end.reason}" for end in ends if end.value is None), "")
-        low, high = (None if end is None or not end.value else math.log(end.value) for end in (found.low, found.high))
-        logs.append((share, Estimate(math.log(found.value.value), low, high)))
+        logs.append((share, _log(found)))
     return _combined(logs, unknown)
 
 
@@ -99,12 +98,14 @@ def improvement(row: Row, baseline: Row, axis: Axis) -> Measured:
     """How many times better than the baseline, above 1 where it is better; with its interval where it has one.
 
     A ratio measured in turns is taken as it is. Of scores of items it is 1 + d / b, with the baseline's score b and
-    the paired difference d from it. Anything else is divided.
+    the paired difference d from it. Anything else is divided; of the baseline itself it is 1, known exactly.
     """
     judged = axis.judged_by
     own = row.measure(judged.metric, judged.scope)
     if judged.metric.versus_baseline:
         return _upwards(own, judged)
+    if row is baseline and own.value.value is not None and own.value.value > 0:
+        return Measured(known(1.0))
     base = baseline.measure(judged.metric, judged.scope).value
     if own.value.value is None or base.value is None:
         return Measured(own.value if own.value.value is None else missing(f"of {baseline.variant}, {base.reason}"))
@@ -112,12 +113,33 @@ def improvement(row: Row, baseline: Row, axis: Axis) -> Measured:
         return Measured(missing(f"{axis.show(own.value.value)} against {axis.show(base.value)} has no ratio"))
     if apart.is_score(judged):
         return _of_scores(row, baseline, judged, own.value.value, base.value)
-    return _upwards(Measured(known(own.value.value / base.value)), judged)
+    return _upwards(_quotient(own, baseline.measure(judged.metric, judged.scope)), judged)
+
+
+def _quotient(own: Measured, base: Measured) -> Measured:
+    """With the interval of both where they have one, in quadrature on the log scale."""
+    assert own.value.value, "asked of what is above 0"
+    assert base.value.value, "asked of what is above 0"
+    ratio = own.value.value / base.value.value
+    if own.low is None or own.high is None:
+        return Measured(known(ratio))
+    mine, theirs = _log(own), _log(base)
+    if mine.low is None or mine.high is None or theirs.low is None or theirs.high is None:
+        ends = (own.low, own.high, base.low, base.high)
+        reason = next((end.reason for end in ends if end and end.reason), "an end of an interval is 0")
+        return Measured(known(ratio), missing(reason), missing(reason))
+    below = math.hypot(mine.value - mine.low, theirs.high - theirs.value)
+    above = math.hypot(mine.high - mine.value, theirs.value - theirs.low)
+    return Measured(known(ratio), known(ratio / math.exp(below)), known(ratio * math.exp(above)))
+
+
+def _log(found: Measured) -> Estimate:
+    assert found.value.value, "asked of what is above 0"
+    low, high = (None if end is None or not end.value else math.log(end.value) for end in (found.low, found.high))
+    return Estimate(math.log(found.value.value), low, high)
 
 
 def _of_scores(row: Row, baseline: Row, axis: Axis, own: float, base: float) -> Measured:
-    if row.variant == baseline.variant:
-        return Measured(known(1.0), known(1.0), known(1.0))
     delta = apart.difference(row, baseline, axis)
     if isinstance(delta, str):
         return Measured(missing(delta))

@@ -67,13 +67,22 @@ def test_reasons_name_the_recommended_variant_first(project, four_variants):
 
 
 def test_open_gates_say_what_would_decide_them(project, build):
-    project.raw["gates"] = {"quality-drop": {"metric": "quality_delta", "at_least": -0.02}}
+    project.raw["gates"] = {"quality-drop": {"metric": "quality_delta", "at_least": -0.03}}
     ours = build.evidence("int8", [0.0] * 2 + SCORES[2:])
     text = markdown.render(analyse(project.write(build.evidence("fp16", SCORES), ours)))
     (line,) = part(text, "Open gates, and what would decide them")
     assert line.startswith("- **int8, quality-drop**: ")
     assert "more items" in line
     assert "- **int8**" not in "\n".join(part(text, "Why"))
+
+
+def test_an_open_gate_of_a_variant_that_fails_another_is_not_worth_deciding(project, build):
+    project.raw["gates"] = {
+        "quality-drop": {"metric": "quality_delta", "at_least": -0.03},
+        "tiny": {"metric": "weight_bytes", "at_most": 1.0},
+    }
+    ours = build.evidence("int8", [0.0] * 2 + SCORES[2:])
+    assert "Open gates" not in markdown.render(analyse(project.write(build.evidence("fp16", SCORES), ours)))
 
 
 def test_what_would_have_to_give_where_nothing_passes(project, build):
@@ -116,7 +125,7 @@ def crowded(project, build, variants, gates, failures):
     """Everything at once, with long texts: failing, undecided and passing variants, warnings, failed requests."""
     long = "very long reason " * 200
     project.raw["gates"] = {f"gate-{n}": {"metric": "quality_delta", "at_least": -0.02} for n in range(gates)}
-    project.raw["gates"] |= {f"tight-{n}": {"metric": "weight_bytes", "at_most": 1.0} for n in range(gates)}
+    project.raw["gates"] |= {f"size-{n}": {"metric": "weight_bytes", "at_most": 2.0**40} for n in range(gates)}
     lost = [lost_request(level, long) for level in range(1, failures + 1)]
     fp16 = replace(build.evidence("fp16", SCORES), speed=build.speed("fp16", failures=lost))
     open_ones = [build.evidence(f"open-{n}", [0.0] * 2 + SCORES[2:]) for n in range(variants)]
