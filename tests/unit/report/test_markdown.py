@@ -146,6 +146,16 @@ def test_it_never_has_more_than_80_lines_and_says_what_it_left_out(project, buil
             assert re.search(rf"- and [\d,]+ more {words}, in report.html", text)
 
 
+def test_all_parts_at_their_fullest_fit_together():
+    """No records fill all of them at once, so their lines are added up: heading, list and empty line of each."""
+    lists = (
+        *(markdown.MOST_LACKS, markdown.MOST_REASONS, markdown.MOST_GATES),
+        *(markdown.MOST_OPEN, markdown.MOST_FAILURES, markdown.MOST_WARNINGS + len(markdown._SHORT) + 1),
+    )
+    head, table, end = 4, 2 + markdown.MOST_VARIANTS + 3, 1
+    assert head + table + sum(1 + most + 1 for most in lists) + end <= markdown.LIMIT
+
+
 def test_a_full_table_keeps_baseline_and_recommended(project, build):
     """The recommended one is last in params.yaml, after more failed variants than the table holds."""
     failed = [build.failed(f"broken-{n}") for n in range(30)]
