@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.commands import current, eval_set, recommendation, rescue, toolchain
+from pipeline.commands import current, diff, eval_set, recommendation, rescue, toolchain
 from pipeline.error_lists import shortened
 from pipeline.errors import UserError
 
@@ -22,7 +22,7 @@ USER_ERROR, CRASH = 3, 70
 app = typer.Typer(help="Which quantization level of our LLM do we ship?", no_args_is_help=True, add_completion=False)
 app.add_typer(eval_set.app, name="eval-set")
 app.add_typer(toolchain.app, name="toolchain")
-for command in (recommendation.show, recommendation.recommend, recommendation.frontier, rescue.rescue):
+for command in (recommendation.show, recommendation.recommend, recommendation.frontier, diff.diff, rescue.rescue):
     app.command()(command)
 
 
