@@ -123,7 +123,7 @@ class Reasons:
         if not rivals:
             return "the only variant that passes every gate"
         if not self.ranking.tied:
-            return f"passes every gate and has the best score under {self.profile}, {self._score(pick)}"
+            return f"of those that pass every gate it has the best score under {self.profile}, {self._score(pick)}"
         because = {
             Step.QUALITY: "better quality",
             Step.BYTES: "fewer bytes",

@@ -43,7 +43,7 @@ def test_the_best_score_of_those_that_pass(project, four_variants):
         "against 1.25× (1.22 to 1.29) of int4-gptq",
         "int8": "lower score under chat, 0.25 (0.24 to 0.26) against 1.25 (1.22 to 1.29) of int4-gptq; most of it by "
         f"{speed} 0.25× (0.24 to 0.26) against 1.25× (1.22 to 1.29) of int4-gptq",
-        "int4-gptq": "passes every gate and has the best score under chat, 1.25 (1.22 to 1.29)",
+        "int4-gptq": "of those that pass every gate it has the best score under chat, 1.25 (1.22 to 1.29)",
         "int4-awq": "failed: quantize: out of memory",
     }
     assert found.frontier == ["fp16", "int4-gptq"]
@@ -78,7 +78,7 @@ def test_each_profile_has_its_pick(project, build):
     # ln(950 / 500) is less than ln(256 / 128), at equal weights.
     assert why(edge) == {
         "fp16": "dominated by int4: Peak memory 900 MiB against 500 MiB of int4",
-        "int4": "passes every gate and has the best score under edge, 1.90",
+        "int4": "of those that pass every gate it has the best score under edge, 1.90",
         "awq": "lower score under edge, 0.98 against 1.90 of int4; most of it by Weights on disk 256 MiB against "
         "128 MiB of int4",
     }
@@ -402,4 +402,4 @@ def test_a_slower_variant_on_a_fallback_kernel_is_told(project, build):
 
 def test_a_faster_one_too_and_without_the_excuse(project, build):
     found = decide(project, build.evidence("fp16", SCORES), fallback(build, "int8", tpot_s=0.025))
-    assert why(found)["int8"] == f"passes every gate and has the best score under chat, 2.00 (1.94 to 2.06); {KERNEL}"
+    assert why(found)["int8"] == f"of those that pass every gate it has the best score under chat, 2.00 (1.94 to 2.06); {KERNEL}"
