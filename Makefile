@@ -35,6 +35,8 @@ bench: install  ## Side-by-side measurements, alone on the machine, after `make 
 	python benchmarks/runtime_settings.py
 	python benchmarks/quantize_allocator.py
 	python benchmarks/paired_noise.py
+	python benchmarks/decision_truth.py
+	python benchmarks/decision_truth.py --real
 
 picture: install  ## Take the README's picture of reports/report.html; needs a Chromium
 	python scripts/picture.py

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline import processes
-from pipeline.commands import eval_set, rescue, toolchain
+from pipeline.commands import current, diff, eval_set, recommendation, rescue, toolchain
 from pipeline.error_lists import shortened
 from pipeline.errors import UserError
 
 if TYPE_CHECKING:
-    from pipeline.params import Gate
     from pipeline.records import VariantDecision
-    from pipeline.report.analysis import Analysis
 
 PROGRAM = "quantgate"
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "UNDECIDED": 2}
@@ -25,7 +23,8 @@ USER_ERROR, CRASH = 3, 70
 app = typer.Typer(help="Which quantization level of our LLM do we ship?", no_args_is_help=True, add_completion=False)
 app.add_typer(eval_set.app, name="eval-set")
 app.add_typer(toolchain.app, name="toolchain")
-app.command()(rescue.rescue)
+for command in (recommendation.show, recommendation.recommend, recommendation.frontier, diff.diff, rescue.rescue):
+    app.command()(command)
 
 
 @app.command()
@@ -61,41 +60,6 @@ def retry(
 
 
 @app.command()
-def show() -> None:
-    """Print the table of all variants; one that is older than an eval set is shown with a warning."""
-    from rich.console import Console
-
-    from pipeline.report import terminal
-
-    analysis = _analysis(refuses_old_sets=False)
-    console = Console()
-    console.print(terminal.table(analysis, console.width), terminal.footnotes(analysis))
-
-
-@app.command()
-def recommend(
-    max_memory_gib: Annotated[float | None, typer.Option(help="Peak memory must not exceed this many GiB.")] = None,
-    min_quality: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Quality, 0 to 1, must be at least this.")
-    ] = None,
-    min_decode_tps: Annotated[
-        float | None, typer.Option(help="Decode tokens per second of one stream must be at least this.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the decision as JSON.")] = False,
-) -> None:
-    """Print which variant to ship, and why not the others. Options are gates beside those of params.yaml."""
-    from pipeline import store
-
-    analysis = _analysis(_extra_gates(max_memory_gib, min_quality, min_decode_tps))
-    if as_json:
-        typer.echo(store.to_json(analysis.decision.model_dump(mode="json")), nl=False)
-        return
-    typer.echo(analysis.decision.headline)
-    for decided in analysis.decision.variants:
-        typer.echo(f"  {decided.variant}: {decided.why}")
-
-
-@app.command()
 def gate(
     variant: Annotated[str | None, typer.Argument(help="The variant to judge; by default the recommended one.")] = None,
 ) -> None:
@@ -106,7 +70,7 @@ def gate(
     from pipeline.errors import nearest
     from pipeline.records import Verdict
 
-    decision = _analysis().decision
+    decision = current.analysis().decision
     by_name = {decided.variant: decided for decided in decision.variants}
     if variant is not None and variant not in by_name:
         raise UserError(f"no variant {variant!r} in params.yaml; {nearest(variant, list(by_name))}")
@@ -129,55 +93,6 @@ def _print_verdicts(decided: VariantDecision) -> None:
         typer.echo(f"  {verdict.verdict.value:9} {verdict.gate}: {verdict.reason}")
     if not decided.gates:
         typer.echo(f"  no gates; the status is {decided.status.value}")
-
-
-def _analysis(extra_gates: dict[str, Gate] | None = None, *, refuses_old_sets: bool = True) -> Analysis:
-    """What the records say of params.yaml as it is now.
-
-    Raises:
-        UserError: the records were made under other params, or, unless that is but warned of, on other eval sets.
-    """
-    from pipeline import params
-    from pipeline.report import freshness
-    from pipeline.report.analysis import analyse
-
-    settings = params.load()
-    stale, old_sets = list(freshness.param_problems(settings)), list(freshness.eval_set_problems(settings))
-    if stale or (old_sets and refuses_old_sets):
-        raise UserError(stale + old_sets)
-    for problem in old_sets:
-        typer.echo(f"warning: {problem}", err=True)
-    return analyse(settings, extra_gates)
-
-
-def _extra_gates(
-    max_memory_gib: float | None, min_quality: float | None, min_decode_tps: float | None
-) -> dict[str, Gate]:
-    """Options of `recommend` as gates, named after them."""
-    from pipeline.metrics.display import GIB
-    from pipeline.params import Gate
-
-    _require_amounts({"--max-memory-gib": max_memory_gib, "--min-decode-tps": min_decode_tps})
-    found = {}
-    if max_memory_gib is not None:
-        found["--max-memory-gib"] = Gate(metric="peak_memory_bytes", at_most=max_memory_gib * GIB)
-    if min_quality is not None:
-        found["--min-quality"] = Gate(metric="quality", at_least=min_quality)
-    if min_decode_tps is not None:
-        found["--min-decode-tps"] = Gate(metric="decode_tokens_per_s", at_least=min_decode_tps)
-    return found
-
-
-def _require_amounts(options: dict[str, float | None]) -> None:
-    import math
-
-    found = [
-        f"{name}: {value:g} is no amount; give a number of 0 or more"
-        for name, value in options.items()
-        if value is not None and not (math.isfinite(value) and value >= 0)
-    ]
-    if found:
-        raise UserError(found)
 
 
 def main() -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from pipeline import params_checks, store
+from pipeline import gate_bounds, gate_checks, params_checks, store
 from pipeline.errors import UserError
 from pipeline.judge_settings import JudgeSettings
+from pipeline.metrics.scope import Scope
 from pipeline.smoke_settings import SmokeSettings
 from pipeline.yaml_files import read_yaml, section_problems
 
@@ -160,21 +161,59 @@ class EvalSet(Section):
 
 
 class Gate(Section):
-    """A requirement on one metric. Relative bounds are a multiple of the baseline's value."""
+    """A requirement on one metric, of everything or of one part. Exactly one of `at_least` and `at_most` is given."""
 
     metric: str
-    at_least: float | None = None
-    at_most: float | None = None
     relative: bool = False
+    """The bound is a multiple of the baseline's value."""
+    at_least: float | None = None
+    """In the metric's unit; in the file also with a unit, as in `24 GiB`, `500 ms` or `-2 pp`."""
+    at_most: float | None = None
+    workload: str | None = None
+    """None: `decision.workload`."""
+    concurrency: int | None = Field(default=None, ge=1)
+    """Streams of `workload`; None: its own."""
+    eval_set: str | None = None
+    """None: all of them, by their weights."""
+    category: str | None = None
+    """Of `eval_set`; None: all of them."""
+
+    @field_validator("at_least", "at_most", mode="before")
+    @classmethod
+    def _without_unit(cls, bound: Any, info: ValidationInfo) -> Any:
+        if not isinstance(bound, str):
+            return bound
+        return gate_bounds.parse(bound, info.data.get("metric", ""), relative=info.data.get("relative", False))
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.workload, self.concurrency, self.eval_set, self.category)
+
+    @property
+    def bound(self) -> float:
+        """As given: of a relative gate the multiple."""
+        bound = self.at_least if self.at_least is not None else self.at_most
+        assert bound is not None, "params.yaml is refused without one"
+        return bound
+
+
+class Profile(Section):
+    """What one kind of use values."""
+
+    weights: dict[str, Annotated[float, Field(gt=0)]] = Field(min_length=1)
+    """By axis (`pipeline.metrics.axes`); only their proportions count."""
 
 
 class Decision(Section):
     workload: str
     """The workload whose speed stands in the table and decides."""
-    prefer: list[str] = Field(min_length=1)
-    """Metrics that rank the variants which pass every gate: the first decides, the next breaks ties."""
+    profile: str
+    """Of `profiles`, the one that ranks the variants which pass every gate."""
+    profiles: dict[str, Profile] = Field(min_length=1)
     tie: float = Field(default=0.05, ge=0, lt=1)
-    """Values that differ by less than this share are a tie."""
+    """Scores that differ by at most this share are a tie, and so are values without an interval on the frontier."""
+    frontier: list[str] = Field(min_length=1)
+    """Axes of the Pareto frontier."""
 
 
 class Params(Section):
@@ -229,3 +268,4 @@ def problems(raw: Any) -> Iterator[str]:
         return
     yield from section_problems(Params, raw)
     yield from params_checks.problems(raw)
+    yield from gate_checks.problems(raw)

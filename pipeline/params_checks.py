@@ -1,4 +1,5 @@
-"""What a schema cannot say of params.yaml: names that point nowhere, settings of plugins, impossible bounds."""
+"""What a schema cannot say of params.yaml: names that point nowhere, settings of plugins, numbers that do not go
+together. Gates have a file of their own, gate_checks.py."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipeline import plugins, smoke_settings
-from pipeline.errors import nearest
-from pipeline.metrics import catalogue
+from pipeline.errors import UserError, nearest
+from pipeline.metrics import axes, catalogue
 from pipeline.yaml_files import section_problems
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -23,6 +24,7 @@ def problems(raw: Mapping[str, Any]) -> Iterator[str]:
     yield from _name_problems(raw)
     yield from _plugin_problems(raw)
     yield from _reference_problems(raw)
+    yield from _decision_problems(raw)
     yield from _fidelity_problems(mapping(raw, "fidelity"))
     yield from smoke_settings.problems(mapping(raw, "smoke"), mapping(raw, "fidelity").get("tokens"))
 
@@ -99,29 +101,6 @@ def _quantized_at_load(quantizer: str, settings: Any) -> bool:
     return False
 
 
-def _bound_problems(place: str, gate: Mapping[str, Any]) -> Iterator[str]:
-    """Bounds that cannot be meant.
-
-    Points or per cent for a share, a multiple of what is 0 or 1 by definition, and a multiple of what is also compared
-    with the baseline in pairs.
-    """
-    metric = catalogue.BY_NAME.get(str(gate.get("metric")))
-    if metric is None:
-        return
-    if gate.get("relative") is True and metric.versus_baseline:
-        yield f"{place}.relative: {metric.name} is relative to the baseline already; give the bound itself"
-    if gate.get("relative") is True and metric.paired:
-        better = "higher" if catalogue.BY_NAME[metric.paired].higher_is_better else "lower"
-        yield (
-            f"{place}.relative: the ratio of two values of {metric.name} has no interval; give a bound on "
-            f"{metric.paired} instead, for which variant and baseline are paired ({better} is better)"
-        )
-    for key in ("at_least", "at_most"):
-        bound = gate.get(key)
-        if metric.unit == "share" and isinstance(bound, int | float) and not gate.get("relative") and abs(bound) > 1:
-            yield f"{place}.{key}: {metric.name} is a share, so {bound} is out of reach; 8 points are 0.08"
-
-
 def _fidelity_problems(fidelity: Mapping[str, Any]) -> Iterator[str]:
     tokens, window = fidelity.get("tokens"), fidelity.get("window_tokens")
     if isinstance(tokens, int) and isinstance(window, int) and tokens < 2 * window:
@@ -129,6 +108,57 @@ def _fidelity_problems(fidelity: Mapping[str, Any]) -> Iterator[str]:
             f"fidelity.tokens: {tokens} are fewer than two windows of {window} (fidelity.window_tokens); ask for at "
             f"least {2 * window}, or for shorter windows"
         )
+
+
+def _decision_problems(raw: Mapping[str, Any]) -> Iterator[str]:
+    decision = mapping(raw, "decision")
+    profiles, chosen = mapping(decision, "profiles"), decision.get("profile")
+    if isinstance(chosen, str) and profiles and chosen not in profiles:
+        yield f"decision.profile: no profile {chosen!r} in decision.profiles; {nearest(chosen, list(profiles))}"
+    for name in profiles:
+        for axis in mapping(profiles, name, "weights"):
+            place = f"decision.profiles.{name}.weights"
+            yield from _axis_problems(raw, place, axis)
+            yield from _no_ratio(place, axis)
+    over = decision.get("frontier")
+    for axis in over if isinstance(over, list) else []:
+        yield from _axis_problems(raw, "decision.frontier", axis)
+    if isinstance(over, list) and len(set(map(str, over))) < len(over):
+        yield "decision.frontier: an axis is named twice"
+
+
+def _axis_problems(raw: Mapping[str, Any], place: str, text: Any) -> Iterator[str]:
+    if not isinstance(text, str):
+        return
+    try:
+        axis = axes.parse_axis(text)
+    except UserError as error:
+        yield from (f"{place}: {problem}" for problem in error.problems)
+        return
+    unknown = axes.unknown_part(axis, _levels(raw), {str(name): () for name in mapping(raw, "eval_sets")})
+    if unknown:
+        yield f"{place}: {text!r}: {unknown}"
+
+
+def _no_ratio(place: str, text: Any) -> Iterator[str]:
+    """A score is of ratios, and a difference from the baseline has none."""
+    metric = catalogue.BY_NAME.get(str(text).partition("@")[0])
+    if metric and metric.versus_baseline and metric.unit != "ratio" and metric.name in axes.METRIC_NAMES:
+        yield f"{place}: {text!r}: {metric.name} compares to the baseline, but not by a ratio; give another metric"
+
+
+def _levels(raw: Mapping[str, Any]) -> dict[str, set[int]]:
+    """Numbers of streams that are measured, by workload; none of a workload where that is not told."""
+    workloads, sweep = mapping(raw, "benchmark", "workloads"), mapping(raw, "benchmark", "sweep")
+    own = {str(name): mapping(workloads, name).get("concurrency", 1) for name in workloads}
+    swept = sweep.get("concurrency")
+    if not isinstance(swept, list):
+        return {name: set() for name in own}
+    more = {str(sweep.get("workload")): swept}
+    return {
+        name: {level for level in (streams, *more.get(name, ())) if isinstance(level, int)}
+        for name, streams in own.items()
+    }
 
 
 def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:
@@ -152,16 +182,3 @@ def _reference_problems(raw: Mapping[str, Any]) -> Iterator[str]:
                     f"variants.{variant}: with eval set {eval_set!r} it has the same stage name as variant "
                     f"{first[0]!r} with {first[1]!r}; rename one"
                 )
-    known = [metric.name for metric in catalogue.METRICS]
-    ranked = [metric.name for metric in catalogue.METRICS if metric.higher_is_better is not None]
-    prefer = mapping(raw, "decision").get("prefer")
-    for name in prefer if isinstance(prefer, list) else []:
-        if isinstance(name, str) and name not in ranked:
-            yield f"decision.prefer: no metric {name!r} that has a better direction; {nearest(name, ranked)}"
-    for gate in mapping(raw, "gates"):
-        settings = mapping(raw, "gates", gate)
-        if isinstance(settings.get("metric"), str) and settings["metric"] not in known:
-            yield f"gates.{gate}.metric: no metric {settings['metric']!r}; {nearest(settings['metric'], known)}"
-        yield from _bound_problems(f"gates.{gate}", settings)
-        if settings and sum(settings.get(bound) is not None for bound in ("at_least", "at_most")) != 1:
-            yield f"gates.{gate}: give exactly one of at_least and at_most"

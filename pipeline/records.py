@@ -153,6 +153,15 @@ class Verdict(StrEnum):
     """The interval holds the bound, or the value is missing: more readings are needed."""
 
 
+class MoreOf(StrEnum):
+    """What there could be more of to decide an undecided gate."""
+
+    ITEMS = "items"
+    TOKENS = "tokens"
+    PROCESS_PAIRS = "process pairs"
+    REQUESTS = "requests"
+
+
 class GateVerdict(Record):
     gate: str
     metric: str
@@ -161,6 +170,20 @@ class GateVerdict(Record):
     bound: float | None
     """In the metric's unit, with relative bounds already multiplied out; None where the baseline has no value."""
     reason: str
+    workload: str | None = None
+    """What the gate is asked of, where params.yaml says: else the deciding workload at its own concurrency, or all eval
+    sets."""
+    concurrency: int | None = None
+    eval_set: str | None = None
+    category: str | None = None
+    passes_at: float | None = None
+    """The strictest bound that would PASS with what was measured; None where none would."""
+    fails_at: float | None = None
+    """Any stricter bound than this would FAIL with what was measured; between the two it is UNDECIDED."""
+    more: int | None = None
+    """About how many more would decide it, of `more_of`. None where it is decided, where the value is missing, or where
+    the value is so near the bound that no practical number would."""
+    more_of: MoreOf | None = None
 
 
 class VariantDecision(Record):
@@ -169,7 +192,16 @@ class VariantDecision(Record):
     verdict: Verdict
     """Over all gates: FAIL if any fails or the status is not ok, else UNDECIDED if any is."""
     on_frontier: bool
+    """Over the decision's `axes`."""
     dominated_by: list[str]
+    """Those on the frontier that are better beyond the uncertainty on one axis, and on none worse."""
+    score: Reading
+    """Weighted geometric mean of its improvements over the baseline, by `Decision.weights`; the baseline has 1."""
+    score_ci_low: Reading
+    score_ci_high: Reading
+    """Ends of the 95 % interval of the score."""
+    tied_with: list[str]
+    """Of the variants that pass every gate, as this one does, those whose score is not told apart from this one's."""
     gates: list[GateVerdict]
     why: str
     """Why it is picked, or the one reason why it is not."""
@@ -178,14 +210,25 @@ class VariantDecision(Record):
 class Decision(Record):
     """The answer, small and stable for machines. `pick` is null when no variant passes every gate."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = 3
     pick: str | None
     headline: str
     baseline: str
     workload: str
-    prefer: list[str]
+    profile: str
+    """Whose weights rank the variants that pass every gate."""
+    weights: dict[str, float]
+    """By axis, such as `speedup` or `aggregate_tokens_per_s@instruction:8`; they sum to 1."""
+    profiles: dict[str, str | None]
+    """What would be picked under each profile of params.yaml."""
     tie: float
+    """Scores that differ by at most this share are not told apart."""
+    would_have_to_give: list[str]
+    """Where nothing is picked: what the variants nearest to passing lack, a sentence each; else empty."""
+    axes: list[str]
+    """What the frontier is over."""
     frontier: list[str]
+    """The variants on it."""
     variants: list[VariantDecision]
     params_sha256: dict[str, Sha256]
     """Hash of each part of params.yaml that decides what is measured; tells whether the records are still current."""

@@ -89,7 +89,12 @@ PARAMS: dict[str, Any] = {
     "fidelity": {"text": "fidelity/general.txt", "tokens": 2816, "window_tokens": 128},
     "smoke": {"texts": 50, "tokens": 32, "prompts": 5, "kld_max": 5.0, "top1_min": 0.05},
     "gates": {"size": {"metric": "weight_bytes", "at_most": 1.0, "relative": True}},
-    "decision": {"workload": "short", "prefer": ["weight_bytes"]},
+    "decision": {
+        "workload": "short",
+        "profile": "edge",
+        "profiles": {"edge": {"weights": {"weight_bytes": 1.0}}},
+        "frontier": ["quality", "speedup", "peak_memory_bytes"],
+    },
 }
 
 CARD = {

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from pipeline.metrics import derive, display, pairing, samples
+from pipeline.metrics import derive, display, exposure, pairing, request_times, samples
 from pipeline.metrics.evidence import Compare
 from pipeline.metrics.fidelity_catalogue import FIDELITY
 from pipeline.metrics.metric import Metric, Narrows, with_interval
 from pipeline.metrics.quality_catalogue import QUALITY
+from pipeline.metrics.times_catalogue import of_requests, percentile
 
 __all__ = ["BY_NAME", "EXTRA", "MAIN", "METRICS", "Metric"]
 
@@ -38,22 +39,12 @@ def _ratio(
     return with_interval(metric, low, high)
 
 
-def _time(name: str, percent: int, formula: str, paired: str | None = None) -> Metric:
-    """A percentile of a time of the headline workload."""
-    field = f"{name}_s_p{percent}"
-    title = f"{name.upper()} P{percent}"
-    return Metric(
-        field,
-        title,
-        "s",
-        False,
-        display.milliseconds,
-        derive.speed(field),
-        formula,
-        paired=paired,
-        narrows=Narrows.WORKLOAD,
-    )
-
+_TTFT_P95, *_TTFT_P95_ENDS = of_requests(
+    "ttft", 95, request_times.ttfts, "95th percentile of TTFT; needs 20 requests, and 72 for the upper end"
+)
+_TPOT_P95, *_TPOT_P95_ENDS = of_requests(
+    "tpot", 95, request_times.tpots, "95th percentile of TPOT over the requests; needs 20, and 72 for the upper end"
+)
 
 MAIN: tuple[Metric, ...] = (
     *with_interval(
@@ -101,6 +92,7 @@ MAIN: tuple[Metric, ...] = (
         "items the baseline passed and the variant did not",
         versus_baseline=True,
         narrows=Narrows.CATEGORY,
+        exposed=exposure.passed_before,
     ),
     Metric(
         "flips_won",
@@ -131,10 +123,10 @@ MAIN: tuple[Metric, ...] = (
         pairing.decode_speedup,
         "median over the pairs of the baseline's TPOT / the variant's; 1 for the baseline itself",
     ),
-    _time("ttft", 50, "median of request start → first generated token", paired="ttft_speedup"),
-    _time("ttft", 95, "95th percentile of TTFT; needs 20 requests"),
-    _time("tpot", 50, "median of (latency - TTFT) / (output tokens - 1)", paired="speedup"),
-    _time("tpot", 95, "95th percentile of TPOT over the requests; needs 20 requests"),
+    percentile("ttft", 50, "median of request start → first generated token", paired="ttft_speedup"),
+    _TTFT_P95,
+    percentile("tpot", 50, "median of (latency - TTFT) / (output tokens - 1)", paired="speedup"),
+    _TPOT_P95,
     Metric(
         "weight_bytes",
         "Weights on disk",
@@ -143,6 +135,7 @@ MAIN: tuple[Metric, ...] = (
         display.memory,
         derive.quantized("weight_bytes"),
         "bytes of the artifact's weight files",
+        exact=True,
     ),
     Metric(
         "peak_memory_bytes",
@@ -162,6 +155,7 @@ MAIN: tuple[Metric, ...] = (
         display.money,
         derive.headline(derive.cost_per_million_tokens),
         "price per hour / 3600 / `aggregate_tokens_per_s` × 10⁶",
+        paired="aggregate_speedup",
         narrows=Narrows.WORKLOAD,
     ),
 )
@@ -173,6 +167,13 @@ EXTRA: tuple[Metric, ...] = (
         True,
         pairing.first_token_speedup,
         "median over the pairs of the baseline's TTFT / the variant's; above 1 the variant answers sooner",
+    ),
+    *_ratio(
+        "aggregate_speedup",
+        "Aggregate speed vs baseline",
+        True,
+        pairing.aggregate_speedup,
+        "median over the pairs of the baseline's latency / the variant's, which is that of their aggregate tokens/s",
     ),
     *_ratio(
         "decode_cost_ratio",
@@ -200,6 +201,7 @@ EXTRA: tuple[Metric, ...] = (
         display.rate,
         derive.speed("aggregate_tokens_per_s"),
         "median of concurrency × output tokens / latency, all streams",
+        paired="aggregate_speedup",
         narrows=Narrows.WORKLOAD,
     ),
     Metric(
@@ -222,11 +224,20 @@ EXTRA: tuple[Metric, ...] = (
         "median of output tokens / latency, one stream",
         narrows=Narrows.WORKLOAD,
     ),
-    _time("ttft", 99, "99th percentile of TTFT; needs 100 requests"),
-    _time("tpot", 99, "99th percentile of TPOT over the requests; needs 100 requests"),
-    _time("itl", 50, "median of the gaps between two tokens, over all requests"),
-    _time("itl", 95, "95th percentile of the gaps between two tokens; needs 20 gaps"),
-    _time("itl", 99, "99th percentile of the gaps between two tokens; needs 100 gaps"),
+    *_TTFT_P95_ENDS,
+    *_TPOT_P95_ENDS,
+    *of_requests(
+        "ttft", 99, request_times.ttfts, "99th percentile of TTFT; needs 100 requests, and 368 for the upper end"
+    ),
+    *of_requests(
+        "tpot",
+        99,
+        request_times.tpots,
+        "99th percentile of TPOT over the requests; needs 100, and 368 for the upper end",
+    ),
+    percentile("itl", 50, "median of the gaps between two tokens, over all requests"),
+    percentile("itl", 95, "95th percentile of the gaps between two tokens; needs 20 gaps"),
+    percentile("itl", 99, "99th percentile of the gaps between two tokens; needs 100 gaps"),
     Metric(
         "goodput_requests_per_s",
         "Goodput, requests/s",
@@ -273,6 +284,7 @@ EXTRA: tuple[Metric, ...] = (
         display.small_memory,
         derive.kv_bytes_per_token,
         "2 × layers × KV heads × head dimension × bytes per element; measured where that differs by over 1 %",
+        exact=True,
     ),
     Metric(
         "cost_per_passing_answer",
@@ -292,6 +304,7 @@ EXTRA: tuple[Metric, ...] = (
         display.bits,
         derive.quantized("bits_per_weight"),
         "8 × `weight_bytes` / weights of the base model",
+        exact=True,
     ),
     Metric(
         "load_s",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 
-from pipeline.metrics import cost, latency, sweep
+from pipeline.metrics import cost, failures, latency, request_times, sweep
 from pipeline.metrics.evidence import Compare, VariantEvidence
 from pipeline.metrics.fidelity import Fidelity
 from pipeline.metrics.intervals import Flips
 from pipeline.metrics.latency import WorkloadSpeed
 from pipeline.metrics.pairing import Speedup
+from pipeline.metrics.request_times import Times
 from pipeline.quality_records import FinishReason, Flaw, QualityRecord
 from pipeline.readings import Side
 from pipeline.records import Interval, Reading, Status, known, missing
@@ -45,6 +46,40 @@ def speed(field: str) -> Compute:
         return reading
 
     return headline(part)
+
+
+def percentile(field: str, times: Times, percent: int) -> Compute:
+    """A percentile of the headline workload's requests."""
+
+    def part(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:
+        readings = evidence.readings(found.workload)
+        assert readings is not None, "the speed of a workload is from its readings"
+        return request_times.enough(attrgetter(field)(found), times, percent, readings)
+
+    return headline(part)
+
+
+def percentile_end(field: str, times: Times, percent: int, end: int) -> Compute:
+    """The lower (0) or upper (1) end of its interval; missing where the percentile is."""
+
+    def part(found: WorkloadSpeed, evidence: VariantEvidence) -> Reading:
+        value = percentile(field, times, percent)(evidence)
+        readings = evidence.readings(found.workload)
+        if value.value is None or readings is None:
+            return value
+        return request_times.interval(times, percent, readings)[end]
+
+    return headline(part)
+
+
+def failure_rate(part: Callable[[failures.Requests], float]) -> Compute:
+    """Of all workloads and eval items together."""
+
+    def compute(evidence: VariantEvidence) -> Reading:
+        refused = _not_ok("benchmark", evidence.speed.status, evidence.speed.reason)
+        return refused or over_sets(lambda _: known(part(failures.requests(evidence))))(evidence)
+
+    return compute
 
 
 def ratio(compare: Compare, part: Callable[[Speedup], Reading]) -> Compute:
@@ -174,8 +209,12 @@ def flips(part: Callable[[Flips], tuple[object, ...]]) -> Compute:
     return compute
 
 
-def critical_lost(found: Flips) -> tuple[object, ...]:
-    return tuple(pair for pair in found.lost if pair[0].critical)
+def critical_lost(evidence: VariantEvidence) -> Reading:
+    """Missing where no item is critical: that none was lost would then say nothing."""
+    items = [item for scored in evidence.quality for item in scored.items]
+    if items and not any(item.critical for item in items):
+        return missing("none of the items is critical (`critical: true` in items.jsonl)")
+    return flips(lambda found: tuple(pair for pair in found.lost if pair[0].critical))(evidence)
 
 
 def worst_category(part: Callable[[Interval], Reading]) -> Compute:

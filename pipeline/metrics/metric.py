@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from pipeline.metrics.derive import Compute
 from pipeline.metrics.evidence import VariantEvidence
+from pipeline.metrics.exposure import Exposed
 from pipeline.metrics.samples import Sample
 
 
@@ -47,6 +48,11 @@ class Metric:
     """Name of the metric that compares this one to the baseline turn by turn, or token by token: two variants are
     ranked by that, and a bound that is relative to the baseline must be on that."""
     narrows: Narrows = Narrows.WHOLE
+    exact: bool = False
+    """Counted, not measured: any difference between two variants is one."""
+    exposed: Callable[[VariantEvidence], Exposed | None] | None = None
+    """Of a count: the items that could have been counted, which tells what a count of 0 rules out; None where there is
+    nothing to tell, as of the baseline against itself."""
 
 
 def with_interval(metric: Metric, low: Compute, high: Compute) -> tuple[Metric, Metric, Metric]:

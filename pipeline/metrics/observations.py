@@ -50,8 +50,11 @@ def units(observed: Sequence[Observation]) -> list[Unit]:
 
 def most_items(observed: Sequence[Observation]) -> float:
     """How many items of equal weight would tell as much, were each drawn by itself: (Σ weight)² / Σ weight² (Kish)."""
-    whole = math.fsum(each.weight for each in observed)
-    return whole**2 / math.fsum(each.weight**2 for each in observed)
+    return _kish([each.weight for each in observed])
+
+
+def _kish(weights: Sequence[float]) -> float:
+    return math.fsum(weights) ** 2 / math.fsum(weight**2 for weight in weights)
 
 
 def effective_items(observed: Sequence[Observation]) -> float:
@@ -59,11 +62,14 @@ def effective_items(observed: Sequence[Observation]) -> float:
 
     Variance of a value / variance of the mean, the latter summed over the units drawn: their number over the design
     effect (Kish 1965, Survey Sampling). At most `most_items`, so that clusters whose items differ by luck do not
-    count for more than their items; that is also what is left where all values are equal. A single cluster counts as 1.
+    count for more than their items. A single cluster counts as 1. Where all values are equal nothing shows how alike
+    the items of a cluster are, so each cluster counts as one item: (Σ weight)² / Σ weight² over clusters.
     """
     drawn = units(observed)
     if len(drawn) == 1:
         return 1.0
+    if len({each.value for each in observed}) == 1:
+        return _kish([unit.weight for unit in drawn])
     whole, middle = math.fsum(unit.weight for unit in drawn), mean(observed)
     of_value = math.fsum(each.weight * (each.value - middle) ** 2 for each in observed) / whole
     of_mean = math.fsum((unit.total - middle * unit.weight) ** 2 for unit in drawn) / whole**2

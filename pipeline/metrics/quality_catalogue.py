@@ -1,25 +1,29 @@
-"""The part of the catalogue that tells what is wrong with a variant's answers, beside its mean score."""
+"""The part of the catalogue that tells what is wrong with a variant's answers, beside its mean score, or missing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
 
-from pipeline.metrics import derive, display, samples
+from pipeline.metrics import derive, display, exposure, samples
 from pipeline.metrics.metric import Metric, Narrows, with_interval
 from pipeline.quality_records import Flaw, QualityRecord
 from pipeline.records import Reading
 
 
-def _items(
-    name: str,
-    title: str,
-    count: Callable[[list[QualityRecord]], Reading],
-    formula: str,
-    narrows: Narrows = Narrows.CATEGORY,
-) -> Metric:
-    """A number of items, over all eval sets."""
-    return Metric(name, title, "items", False, display.count, derive.over_sets(count), formula, narrows=narrows)
+def _items(name: str, title: str, count: Callable[[list[QualityRecord]], Reading], formula: str) -> Metric:
+    """A number of answers, over all eval sets."""
+    return Metric(
+        name,
+        title,
+        "items",
+        False,
+        display.count,
+        derive.over_sets(count),
+        formula,
+        narrows=Narrows.CATEGORY,
+        exposed=exposure.answers,
+    )
 
 
 QUALITY: tuple[Metric, ...] = (
@@ -41,12 +45,15 @@ QUALITY: tuple[Metric, ...] = (
         derive.flawed(Flaw.DEGENERATE),
         "answers that repeat themselves without end, or are mostly not text",
     ),
-    _items(
+    Metric(
         "over_context_items",
         "Items over the context",
-        derive.over_context,
+        "items",
+        False,
+        display.count,
+        derive.over_sets(derive.over_context),
         "items not asked, since prompt and answer do not fit into the model's context",
-        Narrows.EVAL_SET,
+        narrows=Narrows.EVAL_SET,
     ),
     Metric(
         "critical_regressions",
@@ -54,10 +61,11 @@ QUALITY: tuple[Metric, ...] = (
         "items",
         False,
         display.count,
-        derive.flips(derive.critical_lost),
+        derive.critical_lost,
         "critical items the baseline passed and the variant did not",
         versus_baseline=True,
         narrows=Narrows.CATEGORY,
+        exposed=exposure.critical_passed_before,
     ),
     *with_interval(
         Metric(
@@ -76,5 +84,21 @@ QUALITY: tuple[Metric, ...] = (
         ),
         derive.worst_category(attrgetter("ci_low")),
         derive.worst_category(attrgetter("ci_high")),
+    ),
+    *with_interval(
+        Metric(
+            "failure_rate",
+            "Requests that failed",
+            "share",
+            False,
+            display.share,
+            derive.failure_rate(attrgetter("share")),
+            "share of all workloads' turns and all eval items that failed, were skipped, or did not fit the context",
+            low="failure_rate_ci_low",
+            high="failure_rate_ci_high",
+            sample=samples.trials,
+        ),
+        derive.failure_rate(attrgetter("low")),
+        derive.failure_rate(attrgetter("high")),
     ),
 )

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from pipeline.metrics.evidence import ScoredSet, VariantEvidence
+from pipeline.metrics.exposure import Exposed
 from pipeline.metrics.metric import Metric, Narrows
 from pipeline.metrics.samples import Sample
 from pipeline.records import Reading, Status, missing
@@ -44,6 +45,8 @@ class Measured:
     low: Reading | None = None
     high: Reading | None = None
     sample: Sample | None = None
+    exposed: Exposed | None = None
+    """Of a count: what could have been counted."""
 
 
 def measure(evidence: VariantEvidence, metric: Metric, scope: Scope = WHOLE) -> Measured:
@@ -55,7 +58,8 @@ def measure(evidence: VariantEvidence, metric: Metric, scope: Scope = WHOLE) -> 
     if absent:
         return Measured(missing(absent))
     low, high = (BY_NAME[name].compute(part) if name else None for name in (metric.low, metric.high))
-    return Measured(metric.compute(part), low, high, metric.sample(part) if metric.sample else None)
+    sample = metric.sample(part) if metric.sample else None
+    return Measured(metric.compute(part), low, high, sample, metric.exposed(part) if metric.exposed else None)
 
 
 def _absent(part: VariantEvidence, scope: Scope) -> str | None:
@@ -71,8 +75,12 @@ def narrow(evidence: VariantEvidence, scope: Scope) -> VariantEvidence:
         return evidence
     part = evidence
     if scope.workload:
-        levels = {} if scope.concurrency is None else {scope.workload: scope.concurrency}
-        part = replace(part, headline=scope.workload, concurrency={**part.concurrency, **levels})
+        own = part.concurrency.get(scope.workload, 1)
+        level = own if scope.concurrency is None else scope.concurrency
+        if (scope.workload, level) != (part.headline, own):
+            # More pairs of processes follow for the deciding workload alone: why they ended says nothing of others.
+            part = replace(part, speed=part.speed.model_copy(update={"stop": None}))
+        part = replace(part, headline=scope.workload, concurrency={**part.concurrency, scope.workload: level})
     if scope.eval_set:
         scored = (_category(found, scope.category) for found in part.quality if found.name == scope.eval_set)
         part = replace(part, quality=tuple(found for found in scored if found is not None))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.metrics.catalogue import BY_NAME, Metric
+from pipeline.metrics.axes import Axis, parse_axis
+from pipeline.metrics.catalogue import Metric
 from pipeline.params import Gate, Params
 from pipeline.records import Decision, VariantDecision
 from pipeline.report import conditions, decision, frontier, gather
@@ -26,26 +27,40 @@ class Analysis:
 
     @property
     def ranked_by(self) -> str:
-        """The preferred metrics by the titles that the tables show, each with the ratio that ranks it."""
-        return ", then ".join(map(_ranked_by, self.decision.prefer))
+        """The profile and its weights by the titles that the tables show, and what counts as equal."""
+        weights = self.decision.weights
+        parts = ", ".join(f"{parse_axis(name).title} {100 * share:.0f} %" for name, share in weights.items())
+        return f"profile {self.decision.profile}: {parts}"
 
     @property
     def tie(self) -> str:
         """What counts as equal in the ranking, in words."""
         return (
-            f"values within {100 * self.decision.tie:g} % are a tie, and so are two ratios to the baseline where the "
-            "interval of one holds the other"
+            f"scores within {100 * self.decision.tie:g} %, or whose ratio has an interval that holds 1, are not told "
+            "apart; then come quality, fewer bytes, the baseline and the name"
         )
+
+    @property
+    def other_profiles(self) -> str:
+        """What would be shipped under each other profile of params.yaml; empty where there is none, or no pick."""
+        others = {name: pick for name, pick in self.decision.profiles.items() if name != self.decision.profile and pick}
+        return ", ".join(f"{pick} under {name}" for name, pick in others.items())
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What the frontier is over."""
+        return frontier.default_axes(self.params)
 
     def frontier_words(self, columns: Sequence[Metric]) -> str:
         """What the frontier is over, which of a table's columns it leaves out, and which variants it cannot place."""
-        axes = frontier.axes(row.readings for row in self.rows if row.ok)
-        *first, last = [axis.title for axis in axes]
-        left_out = ", ".join(metric.title for metric in columns if metric not in axes)
+        titles = [axis.title for axis in self.axes]
+        named = " and ".join(filter(None, (", ".join(titles[:-1]), titles[-1])))
+        metrics = {axis.metric.name for axis in self.axes}
+        left_out = ", ".join(metric.title for metric in columns if metric.name not in metrics)
         unplaced = ", ".join(row.variant for row in self.rows if row.ok and row.place is None)
         return (
-            f"The frontier is over {', '.join(first)} and {last} together: a variant is dominated when another one is "
-            f"no worse on all of them and better on one. Left out: {left_out}."
+            f"The frontier is over {named} together: a variant is dominated when another one on it is better beyond "
+            f"the uncertainty on one of them, and its own value is better on none. Left out: {left_out}."
             + (f" Not placed, since a value on these axes is missing: {unplaced}." if unplaced else "")
         )
 
@@ -54,18 +69,13 @@ class Analysis:
         return list(zip(self.rows, self.decision.variants, strict=True))
 
 
-def _ranked_by(name: str) -> str:
-    metric = BY_NAME[name]
-    return f"{metric.title} (by its ratio to the baseline's)" if metric.paired else metric.title
-
-
-def analyse(params: Params, extra_gates: Mapping[str, Gate] | None = None) -> Analysis:
-    """Read, compare and decide. Extra gates are judged like those of params.yaml.
+def analyse(params: Params, extra_gates: Mapping[str, Gate] | None = None, profile: str | None = None) -> Analysis:
+    """Read, compare and decide. Extra gates are judged like those of params.yaml; a profile stands for its own.
 
     Raises:
-        UserError: records are missing or do not belong in one table.
+        UserError: records are missing or do not belong in one table, or there is no such profile.
     """
     gathered = gather.gather(params)
-    rows = build(params, gathered)
-    decided = decision.decide(params, rows, conditions.sha256(params, gathered), extra_gates)
+    rows = frontier.placed(build(params, gathered), frontier.default_axes(params), params.decision.tie)
+    decided = decision.decide(params, rows, conditions.sha256(params, gathered), extra_gates, profile)
     return Analysis(params=params, gathered=gathered, rows=rows, decision=decided)

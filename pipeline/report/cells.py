@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline.metrics import display, validity
 from pipeline.metrics.catalogue import BY_NAME, EXTRA, MAIN, METRICS, Metric
@@ -31,6 +31,8 @@ class Cell:
     """Low to high, where there is one."""
     reason: str = ""
     """Why the number is missing, or what to know about it."""
+    value: float | None = field(default=None, compare=False)
+    """In the metric's own unit, to sort by; None where it is missing or is no number."""
 
     def __str__(self) -> str:
         return f"{self.text} ({self.interval})" if self.interval else self.text
@@ -53,14 +55,29 @@ def of_row(row: Row, metric: Metric) -> Cell:
 
 
 def reading(metric: Metric, found: Reading, low: Reading | None = None, high: Reading | None = None) -> Cell:
-    """The value with its interval; a value whose interval is missing says on pointing why."""
+    """The value with its interval; a value whose interval is missing says why when it is opened."""
     if found.value is None:
         return absent(found.reason or "")
     if low is None or high is None:
-        return Cell(metric.display(found.value))
+        return Cell(metric.display(found.value), value=found.value)
     if low.value is None or high.value is None:
-        return Cell(metric.display(found.value), reason=f"no interval: {low.reason or high.reason}")
-    return Cell(metric.display(found.value), interval(metric, low.value, high.value))
+        return Cell(metric.display(found.value), reason=f"no interval: {low.reason or high.reason}", value=found.value)
+    return Cell(metric.display(found.value), interval(metric, low.value, high.value), value=found.value)
+
+
+def score(found: Reading, low: Reading, high: Reading) -> Cell:
+    """A score under a profile, e.g. `1.12 (1.10 to 1.15)`; of values without an interval the number alone."""
+    if found.value is None:
+        return absent(found.reason or "")
+    if low.value is None or high.value is None:
+        return Cell(_two_digits(found.value), reason=f"no interval: {low.reason or high.reason}")
+    if low.value == high.value:
+        return Cell(_two_digits(found.value))
+    return Cell(_two_digits(found.value), display.span(_two_digits, low.value, high.value))
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def interval(metric: Metric, low: float, high: float) -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from pipeline.metrics import display
-from pipeline.metrics.catalogue import BY_NAME, Metric
-from pipeline.report import cells, frontier
 from pipeline.report.breakdown.concurrency import Swept
 from pipeline.report.breakdown.pairing import Line
 from pipeline.report.breakdown.quality import CategoryScore
-from pipeline.report.rows import Row
 
-PICKED, ON_FRONTIER, DOMINATED = "recommended", "on the frontier", "dominated"
-_ROLE_COLOURS = {PICKED: "var(--pick)", ON_FRONTIER: "var(--accent)", DOMINATED: "var(--muted)"}
-_QUALITY = BY_NAME["quality"]
-_MEMORY = BY_NAME["peak_memory_bytes"]
+ROLES = {
+    "recommended": ("var(--pick)", "diamond"),
+    "on the frontier": ("var(--accent)", "circle"),
+    "dominated": ("var(--muted)", "triangle-down"),
+    "not placed": ("var(--wait)", "square"),
+}
+"""Colour and shape of a point by where its variant stands; plots.js says which it is."""
 VARIANT_COLOURS = 8
 
 Spec = dict[str, Any]
@@ -27,40 +26,32 @@ def colour(position: int) -> str:
     return f"var(--variant-{position % VARIANT_COLOURS + 1})"
 
 
-def tradeoff(rows: Sequence[Row], pick: str | None, x: Metric) -> Spec | None:
-    """Quality with its interval against one other metric; None when no variant has both."""
+def tradeoff() -> Spec:
+    """Any two axes, each with its interval. The page puts in the points, and the titles for the words in braces."""
     import altair as alt
 
-    shown = [row for row in rows if row.ok and row.value(_QUALITY.name) is not None and row.value(x.name) is not None]
-    if not shown:
-        return None
-    scale, unit = _axis_unit(x, shown)
-    points = [_point(row, pick, x, scale) for row in shown]
-    _place_labels(points)
-    title = f"{x.title} ({unit})" if unit else x.title
+    scale = alt.Scale(zero=False, padding=24, nice=True)
+    across, up = alt.X("x:Q", title="{x-axis}", scale=scale), alt.Y("y:Q", title="{y-axis}", scale=scale)
     tooltip = [
         alt.Tooltip("variant:N", title="Variant"),
-        alt.Tooltip("role:N", title="Frontier"),
-        *(alt.Tooltip(f"{metric.name}:N", title=metric.title) for metric in cells.COLUMNS),
+        alt.Tooltip("place:N", title="Frontier"),
+        alt.Tooltip("x_shown:N", title="{x}"),
+        alt.Tooltip("y_shown:N", title="{y}"),
     ]
-    across = alt.X("x:Q", title=title, scale=alt.Scale(zero=False, padding=36, nice=True))
-    up = alt.Y("y:Q", title="Quality", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False, padding=12))
-    role = alt.Color(
-        "role:N", legend=None, scale=alt.Scale(domain=list(_ROLE_COLOURS), range=list(_ROLE_COLOURS.values()))
+    domain, colours, shapes = zip(*((role, colour, shape) for role, (colour, shape) in ROLES.items()), strict=True)
+    base = alt.Chart(alt.NamedData("points")).encode(
+        color=alt.Color("role:N", legend=None, scale=alt.Scale(domain=domain, range=colours)),
+        opacity=alt.Opacity("strength:Q", legend=None, scale=None),
+        tooltip=tooltip,
     )
-    base = alt.Chart(alt.InlineData(values=points)).encode(x=across, color=role)
-    line = (
-        alt.Chart(alt.InlineData(values=_best_line(points, bool(x.higher_is_better))))
-        .mark_line(interpolate="step-before" if x.higher_is_better else "step-after", strokeDash=[5, 4], opacity=0.7)
-        .encode(x=across, y=up, color=alt.value("var(--muted)"))
-    )
-    error = base.mark_rule(strokeWidth=1.5, opacity=0.75).encode(y=alt.Y("low:Q", title="Quality"), y2="high:Q")
-    size = alt.Size("memory:Q", legend=None, scale=alt.Scale(zero=True, range=[60, 420]))
-    dots = base.mark_circle(opacity=0.95).encode(y=up, size=size, tooltip=tooltip)
-    written: Spec = {"dy": alt.expr("datum.above ? -18 : 20"), "fontWeight": "bold"}
-    halo = base.mark_text(**written, stroke="var(--card)", strokeWidth=4).encode(y=up, text="variant:N")
-    labels = base.mark_text(**written).encode(y=up, text="variant:N", color=alt.value("var(--ink)"), tooltip=tooltip)
-    return _finished(alt.layer(line, error, dots, halo, labels), 320)
+    wide = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("x_low:Q", title="{x-axis}"), x2="x_high:Q", y=up)
+    high = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("y_low:Q", title="{y-axis}"), y2="y_high:Q", x=across)
+    shape = alt.Shape("role:N", legend=None, scale=alt.Scale(domain=domain, range=shapes))
+    marks = base.mark_point(filled=True, size=130, cursor="pointer").encode(x=across, y=up, shape=shape)
+    written: Spec = {"dy": alt.expr("datum.above ? -16 : 18"), "fontWeight": "bold", "limit": 130, "cursor": "pointer"}
+    halo = base.mark_text(**written, stroke="var(--card)", strokeWidth=4).encode(x=across, y=up, text="label:N")
+    labels = base.mark_text(**written).encode(x=across, y=up, text="label:N", color=alt.value("var(--ink)"))
+    return _finished(alt.layer(wide, high, marks, halo, labels), 320)
 
 
 def categories(scores: Sequence[CategoryScore], variants: Sequence[str]) -> Spec | None:
@@ -84,7 +75,9 @@ def categories(scores: Sequence[CategoryScore], variants: Sequence[str]) -> Spec
     if not bars:
         return None
     names = list(dict.fromkeys(bar["category"] for bar in bars))
-    across = alt.X("mean:Q", title="Mean score", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    across = alt.X(
+        "mean:Q", title="Mean score", axis=alt.Axis(format=".0%", tickCount=5), scale=alt.Scale(domain=[0, 1])
+    )
     tooltip = [
         alt.Tooltip("category:N", title="Category"),
         alt.Tooltip("variant:N", title="Variant"),
@@ -181,52 +174,14 @@ def _variant_colour(variants: Sequence[str]) -> Any:
     return alt.Color("variant:N", legend=None, scale=alt.Scale(domain=list(variants), range=colours))
 
 
-def _point(row: Row, pick: str | None, x: Metric, scale: float) -> dict[str, Any]:
-    value = row.value(x.name)
-    assert value is not None
-    texts = {metric.name: str(cells.of_row(row, metric)) for metric in cells.COLUMNS}
-    role = PICKED if row.variant == pick else ON_FRONTIER if row.on_frontier else DOMINATED
-    return texts | {
-        "variant": row.variant,
-        "role": role,
-        "x": value / scale,
-        "y": row.value(_QUALITY.name),
-        "low": row.value(_QUALITY.low),
-        "high": row.value(_QUALITY.high),
-        "memory": row.value(_MEMORY.name) or 0,
-    }
-
-
-def _place_labels(points: Sequence[dict[str, Any]]) -> None:
-    """Of two points that are each other's nearest along x, the higher one has its label above, the other below."""
-    for point in points:
-        others = [other for other in points if other is not point]
-        nearest = min(others, key=lambda other: abs(other["x"] - point["x"]), default=None)
-        point["above"] = nearest is None or (point["y"], point["variant"]) > (nearest["y"], nearest["variant"])
-
-
-def _best_line(points: Sequence[dict[str, Any]], higher_is_better: bool) -> list[dict[str, float]]:
-    """The points that are not dominated on these two axes, along x."""
-    by_name = {point["variant"]: (point["x"], point["y"]) for point in points}
-    beaten = frontier.dominators(by_name, [higher_is_better, True])
-    best = sorted(by_name[name] for name, rivals in beaten.items() if not rivals)
-    return [{"x": x, "y": y} for x, y in best]
-
-
-def _axis_unit(metric: Metric, rows: Sequence[Row]) -> tuple[float, str]:
-    """What to divide by, and the unit of the axis where the title does not say it."""
-    if metric.unit != "bytes":
-        return 1, ""
-    largest = max(row.value(metric.name) or 0 for row in rows)
-    return (display.GIB, "GiB") if largest >= 2 * display.GIB else (display.MIB, "MiB")
-
-
 def _finished(chart: Any, height: int) -> Spec:
     """Filling the width of its place, on the page's own background and in its own type."""
     styled = (
         chart.properties(width="container", height=height)
         .configure(
-            background="transparent", font="system-ui, sans-serif", autosize={"type": "fit-x", "contains": "padding"}
+            background="transparent",
+            font="system-ui, sans-serif",
+            autosize={"type": "fit-x", "contains": "padding"},
         )
         .configure_view(stroke=None)
         .configure_axis(

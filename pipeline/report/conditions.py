@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pipeline import store
+from pipeline import __version__, store
 from pipeline.artifact_records import BaseModelInfo
 from pipeline.metrics import display
 from pipeline.metrics.evidence import VariantEvidence
@@ -127,12 +128,12 @@ def _model_lines(params: Params, gathered: Gathered) -> Iterator[tuple[str, str]
 def _machine_lines(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "CPU", f"{environment.cpu}, {environment.cpu_cores} cores"
     yield "Memory", display.memory(environment.memory_bytes)
-    if environment.gpus:
-        for gpu in environment.gpus:
-            yield "GPU", f"{gpu.name}, {display.memory(gpu.memory_bytes)}, driver {gpu.driver}"
-    else:
+    alike = Counter((gpu.name, gpu.memory_bytes, gpu.driver) for gpu in environment.gpus)
+    for (name, memory_bytes, driver), count in alike.items():
+        yield "GPU", f"{count} × {name}, {display.memory(memory_bytes)} each, driver {driver}"
+    if not alike:
         yield "GPU", f"none: {environment.gpu_reason}"
-    yield "System", f"{environment.os}, Python {environment.python}"
+    yield "System", f"{environment.os}, Python {environment.python}, quantgate {__version__}"
     yield "Packages", _listed(environment.packages)
 
 
@@ -142,8 +143,8 @@ def _engine_lines(gathered: Gathered) -> Iterator[tuple[str, str]]:
     yield "Packages", _listed(_packages(used))
     yield "Device", _distinct(f"{engine.device} ({engine.device_name})" for engine in used)
     yield "Compute dtype", _distinct(engine.compute_dtype for engine in used)
-    yield "Threads", _distinct(str(engine.threads) for engine in used if engine.threads)
-    settings = [(name, value) for engine in used for name, value in engine.settings.items()]
+    threads = [("threads", str(engine.threads)) for engine in used if engine.threads]
+    settings = [*threads, *((name, value) for engine in used for name, value in engine.settings.items())]
     for name in dict.fromkeys(name for name, _ in settings):
         yield name.capitalize(), _distinct(value for other, value in settings if other == name)
     yield "Attention", _distinct(engine.attention for engine in used)
@@ -183,6 +184,7 @@ def _workload_lines(params: Params) -> Iterator[tuple[str, str]]:
             f"{counted(workload.concurrency, 'stream', 'streams')}, {counted(workload.pairs, 'pair', 'pairs')} in each "
             f"pair of processes{headline}",
         )
+    yield "Decoding", "the likeliest token each time, exactly as many as stand above: no end token stops an answer"
     sweep = params.benchmark.sweep
     levels = ", ".join(map(str, sweep.concurrency))
     yield "Sweep", f"{sweep.workload} at {levels} streams" if levels else "none"
@@ -233,8 +235,19 @@ def _variant_lines(params: Params, gathered: Gathered) -> Iterator[tuple[str, st
     for evidence in gathered.variants:
         variant = params.variants[evidence.variant]
         settings = {key: value for key, value in variant.settings.items() if not isinstance(value, dict)}
-        parts = [f"quantizer {variant.quantizer}", *([_listed(settings)] if settings else []), _calibration(evidence)]
+        parts = [
+            f"quantizer {variant.quantizer}",
+            *_precision(evidence),
+            *([_listed(settings)] if settings else []),
+            _calibration(evidence),
+        ]
         yield evidence.variant, "; ".join(filter(None, parts))
+
+
+def _precision(evidence: VariantEvidence) -> Iterator[str]:
+    bits = evidence.quantize.bits_per_weight
+    if bits is not None:
+        yield f"stored at {display.bits(bits)} bits per weight"
 
 
 def _calibration(evidence: VariantEvidence) -> str:

@@ -1,39 +1,114 @@
-"""The Pareto frontier: variants that no other one beats or equals on every axis while beating it on one."""
+"""The Pareto frontier over any axes: variants that none on it beats beyond doubt.
+
+One variant *beats* another when it is better beyond the uncertainty on one axis (`pipeline.report.apart`), and the
+other's value is better on none. Whatever is not told apart on an axis still counts by its value there, so nobody beats
+in a circle: who beats is at least as good on every axis and strictly better on one. Beating need not pass on, though: A
+may beat B and B beat C while A, known less well, does not beat C. So the frontier is the one set in which nobody beats
+another, and one of which beats everyone outside: a stable set (von Neumann & Morgenstern 1944, *Theory of Games and
+Economic Behavior*), of which there is exactly one where nobody beats in a circle. A variant off the frontier then
+changes nothing for the others. Without uncertainty this is the usual Pareto frontier.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from graphlib import TopologicalSorter
 
-from pipeline.metrics.catalogue import BY_NAME, Metric
-from pipeline.records import Reading
+from pipeline.metrics.axes import Axis, parse_axis
+from pipeline.metrics.catalogue import BY_NAME
+from pipeline.metrics.scope import Scope
+from pipeline.params import Params
+from pipeline.report import apart
+from pipeline.report.rows import Row
+
+__all__ = ["Axis", "default_axes", "dominators", "parse_axis", "place", "placed", "selectable"]
+
+BY_WORKLOAD = ("speedup", "ttft_speedup", "ttft_s_p50", "aggregate_tokens_per_s")
+"""Offered for every workload and for every level of the sweep."""
+WHOLE_FIGURES = ("cost_per_million_tokens", "peak_memory_bytes", "weight_bytes", "kld_mean")
+
+ClearlyBetter = Callable[[Row, Row, Axis, float], bool]
+Clear = Callable[[str, str, int], bool]
+"""The first variant's value on the axis of this number, which is better, differs beyond the uncertainty."""
 
 
-def axes(variants: Iterable[Mapping[str, Reading]]) -> tuple[Metric, ...]:
-    """What is traded between variants with these readings: quality ↑, decode speed ↑, peak memory ↓.
+def default_axes(params: Params) -> tuple[Axis, ...]:
+    """Those of `decision.frontier`."""
+    return tuple(map(parse_axis, params.decision.frontier))
 
-    Speed is that against the baseline where all of them have it: rates that were not measured at the same time differ
-    by the machine's drift as well.
+
+def selectable(params: Params, rows: Sequence[Row]) -> tuple[Axis, ...]:
+    """Axes to choose from; each has a value for at least one variant.
+
+    The deciding workload at its own number of streams has the plain name: `speedup`, not `speedup@instruction`.
     """
-    paired = all(readings["speedup"].value is not None for readings in variants)
-    speed = "speedup" if paired else "decode_tokens_per_s"
-    return tuple(BY_NAME[name] for name in ("quality", speed, "peak_memory_bytes"))
+    sets = list(params.eval_sets) if len(params.eval_sets) > 1 else []
+    quality = [Axis(BY_NAME["quality"]), *(Axis(BY_NAME["quality"], Scope(eval_set=name)) for name in sets)]
+    speed = [Axis(BY_NAME[name], scope) for name in BY_WORKLOAD for scope in _workload_scopes(params)]
+    whole = [Axis(BY_NAME[name]) for name in WHOLE_FIGURES]
+    return tuple(axis for axis in [*quality, *speed, *whole] if any(_there(row, axis) for row in rows))
 
 
-def dominates(one: Sequence[float], other: Sequence[float], higher_is_better: Sequence[bool]) -> bool:
-    """No worse than the other on any axis and better on at least one."""
+def _workload_scopes(params: Params) -> list[Scope]:
+    sweep, decides = params.benchmark.sweep, params.decision.workload
+    found = [Scope(workload=None if name == decides else name) for name in params.benchmark.workloads]
+    own = params.benchmark.workloads[sweep.workload].concurrency
+    levels = sorted({level for level in sweep.concurrency if level != own})
+    return [*found, *(Scope(workload=sweep.workload, concurrency=level) for level in levels)]
+
+
+def _there(row: Row, axis: Axis) -> bool:
+    return row.measure(axis.metric, axis.scope).value.value is not None
+
+
+def place(
+    rows: Sequence[Row], axes: Sequence[Axis], tie: float, clearly_better: ClearlyBetter = apart.clearly_better
+) -> dict[str, list[str]]:
+    """For each variant those on the frontier that beat it; none means that it is on the frontier.
+
+    Only variants that are ok and have what decides on every axis are there. Values without an interval that differ by
+    at most the share `tie` are not told apart. Who asks for many pairs of axes may hand in a `clearly_better` that
+    remembers its answers.
+    """
+    there = {row.variant: row for row in rows if row.ok and all(apart.value(row, axis) is not None for axis in axes)}
+    points = {name: [apart.value(row, axis) or 0.0 for axis in axes] for name, row in there.items()}
+
+    def clear(one: str, other: str, axis: int) -> bool:
+        return clearly_better(there[one], there[other], axes[axis], tie)
+
+    return dominators(points, [axis.judged_by.higher_is_better for axis in axes], clear)
+
+
+def placed(rows: Sequence[Row], axes: Sequence[Axis], tie: float) -> tuple[Row, ...]:
+    """The rows with their place; see `place`."""
+    found = place(rows, axes, tie)
+    return tuple(
+        replace(row, on_frontier=found.get(row.variant) == [], dominated_by=tuple(found.get(row.variant, ())))
+        for row in rows
+    )
+
+
+def beats(one: str, other: str, points: Mapping[str, Sequence[float]], higher: Sequence[bool], clear: Clear) -> bool:
+    """On no axis is the other's value better, and on one this one's is clearly better."""
     gains = [
-        (mine - theirs) * (1 if higher else -1)
-        for mine, theirs, higher in zip(one, other, higher_is_better, strict=True)
+        (mine - theirs) * (1 if up else -1) for mine, theirs, up in zip(points[one], points[other], higher, strict=True)
     ]
-    return min(gains) >= 0 and max(gains) > 0
+    return min(gains) >= 0 and any(gain > 0 and clear(one, other, axis) for axis, gain in enumerate(gains))
 
 
-def dominators(points: Mapping[str, Sequence[float]], higher_is_better: Sequence[bool]) -> dict[str, list[str]]:
-    """For each point the names of those that dominate it, in their order; none means it is on the frontier.
+def dominators(
+    points: Mapping[str, Sequence[float]], higher_is_better: Sequence[bool], clear: Clear = lambda *_: True
+) -> dict[str, list[str]]:
+    """For each point those on the frontier that beat it, in their order; none means it is on the frontier.
 
-    Points that are equal on every axis do not dominate each other: they share the frontier.
+    Points that are equal on every axis do not beat each other: they share the frontier.
     """
-    return {
-        name: [rival for rival, theirs in points.items() if dominates(theirs, own, higher_is_better)]
-        for name, own in points.items()
+    rivals = {
+        name: [other for other in points if other != name and beats(other, name, points, higher_is_better, clear)]
+        for name in points
     }
+    found: dict[str, list[str]] = {}
+    for name in TopologicalSorter(rivals).static_order():
+        found[name] = [rival for rival in rivals[name] if not found[rival]]
+    return {name: found[name] for name in points}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pipeline.metrics import display
-from pipeline.metrics.catalogue import BY_NAME
 from pipeline.quality_records import Flaw
-from pipeline.report import cells, charts, conditions, gates, warnings
+from pipeline.report import cells, charts, conditions, embed, flips, tradeoff, warnings
 from pipeline.report.analysis import Analysis
 from pipeline.report.breakdown import (
     changes,
@@ -17,10 +17,12 @@ from pipeline.report.breakdown import (
     cost,
     failures,
     fidelity,
+    gated,
     memory,
     pairing,
     quality,
     quantization,
+    ranked,
     roofline,
     speed,
 )
@@ -33,26 +35,25 @@ SECTIONS = (
     ("tradeoff", "Trade-off"),
     ("table", "Table"),
     ("gates", "Gates"),
-    ("speedup", "Speed-up"),
     ("speed", "Speed"),
-    ("concurrency", "Concurrency"),
     ("memory", "Memory"),
-    ("bounds", "Bounds"),
-    ("cost", "Cost"),
     ("quality", "Quality"),
+    ("flips", "Flips"),
     ("fidelity", "Fidelity"),
     ("quantization", "Quantization"),
-    ("lost", "Lost items"),
     ("failures", "Failures"),
     ("conditions", "Conditions"),
     ("reproduce", "Reproduce"),
 )
 """Of the page, each the id of a section and the name of its template, with its title in the navigation."""
+SPEED_PARTS = ("speedup", "workloads", "concurrency", "bounds", "cost")
+"""Of the section on speed, each the id of a part and the name of its template."""
+SCRIPTS = ("page.js", "tables.js", "plots.js", "flips.js")
+"""Each runs as a module of its own; what they share stands at the top of page.js."""
 
 
 def render(analysis: Analysis) -> str:
     import jinja2
-    import vl_convert
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -61,27 +62,38 @@ def render(analysis: Analysis) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    scripts = [_chart_library(), *map(_file, SCRIPTS)]
     return environment.get_template("report.html.j2").render(
         **_context(analysis),
-        style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
-        chart_library=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"),
+        style=_file("report.css"),
+        scripts=scripts,
+        script_sources=" ".join(map(embed.script_source, scripts)),
     )
 
 
+@cache
+def _chart_library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script; bundling them takes seconds."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+
+
+def _file(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
 def _context(analysis: Analysis) -> dict[str, Any]:
-    params, gathered, decided = analysis.params, analysis.gathered, analysis.decision
+    params, gathered = analysis.params, analysis.gathered
     names = [row.variant for row in analysis.rows]
     currency = params.serving.currency
     return {
         "sections": SECTIONS,
         "model": params.model.name,
-        "decision": decided,
-        "decided": analysis.decided(),
-        "ranked_by": analysis.ranked_by,
-        "tie": analysis.tie,
+        **_decision(analysis),
         "frontier": analysis.frontier_words(cells.COLUMNS),
         "warnings": warnings.of(params, gathered),
-        "gates": [(name, gates.describe(gate, analysis.baseline)) for name, gate in params.gates.items()],
+        "gates": gated.lines(analysis),
         "columns": cells.COLUMNS,
         "more_columns": cells.MORE_COLUMNS,
         "cell": cells.of_row,
@@ -93,13 +105,27 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         **_speed(analysis),
         **_serving(analysis),
         **_quality(gathered),
+        **_flips(gathered, analysis.baseline.variant),
         "quantization": quantization.lines(gathered.variants),
         "quantization_notes": list(quantization.notes(gathered.variants)),
         "fidelity": fidelity.lines(analysis.rows, gathered.variants),
         "fidelity_columns": fidelity.COLUMNS,
         "fidelity_text": params.fidelity.text,
         **_failures(analysis),
-        "charts": _charts(analysis, names),
+        **_drawings(analysis, names),
+    }
+
+
+def _decision(analysis: Analysis) -> dict[str, Any]:
+    decided = analysis.decision
+    profiles = ranked.profiles(analysis.params, decided)
+    return {
+        "decision": decided,
+        "decided": analysis.decided(),
+        "scores": [ranked.score(each) for each in decided.variants],
+        "profiles": profiles,
+        "other_profiles": [(each.name, each.pick) for each in profiles if each.name != decided.profile],
+        "tie": analysis.tie,
     }
 
 
@@ -108,6 +134,7 @@ def _speed(analysis: Analysis) -> dict[str, Any]:
     objective = params.serving.objective
     ttft, tpot = display.milliseconds(objective.ttft_s), display.milliseconds(objective.tpot_s)
     return {
+        "speed_parts": SPEED_PARTS,
         "speedups": pairing.lines(variants, params),
         "speedup_metric": pairing.SPEEDUP,
         "work_metric": pairing.WORK,
@@ -146,7 +173,16 @@ def _quality(gathered: Gathered) -> dict[str, Any]:
         "changes": changes.of(gathered.variants),
         "answers": changes.answers(gathered.variants),
         "flaws": list(Flaw),
-        "lost": list(quality.lost_items(gathered.variants)),
+    }
+
+
+def _flips(gathered: Gathered, baseline: str) -> dict[str, Any]:
+    flipped = flips.found(gathered.variants)
+    data = flips.payload(flipped) | {"baseline": baseline}
+    return {
+        "flip_counts": flips.counts(gathered.variants, flipped),
+        "flip_data": data,
+        "flip_json": embed.to_json(data),
     }
 
 
@@ -158,12 +194,21 @@ def _failures(analysis: Analysis) -> dict[str, Any]:
     }
 
 
+def _drawings(analysis: Analysis, names: list[str]) -> dict[str, Any]:
+    drawn = _charts(analysis, names)
+    traded = tradeoff.payload(analysis.params, analysis.rows, analysis.decision.pick)
+    return {
+        "charts": drawn,
+        "tradeoff": traded,
+        "tradeoff_plots": tradeoff.plots(analysis.params, traded["axes"]) if traded else [],
+        "chart_json": embed.to_json({"charts": drawn, "tradeoff": traded}),
+    }
+
+
 def _charts(analysis: Analysis, names: list[str]) -> dict[str, charts.Spec]:
     """By the id of the place where each is drawn; a chart without data is left out."""
-    variants, pick = analysis.gathered.variants, analysis.decision.pick
+    variants = analysis.gathered.variants
     found = {
-        "chart-speed": charts.tradeoff(analysis.rows, pick, BY_NAME["decode_tokens_per_s"]),
-        "chart-memory": charts.tradeoff(analysis.rows, pick, BY_NAME["peak_memory_bytes"]),
         "chart-speedups": charts.speedups(pairing.lines(variants, analysis.params), names),
         "chart-concurrency": charts.throughput(concurrency.of(variants), names),
         "chart-categories": charts.categories(quality.categories(variants), names),

@@ -60,7 +60,10 @@ def table(analysis: Analysis, width: int) -> Table:
 
 def _figures(analysis: Analysis) -> list[tuple[str, list[str]]]:
     """Title and the cell of each variant."""
-    return [(metric.title, [str(cells.of_row(row, metric)) for row in analysis.rows]) for metric in _columns()]
+    figures = [(metric.title, [str(cells.of_row(row, metric)) for row in analysis.rows]) for metric in _columns()]
+    decided = analysis.decision.variants
+    scores = [str(cells.score(found.score, found.score_ci_low, found.score_ci_high)) for found in decided]
+    return [*figures, (f"Score, {analysis.decision.profile}", scores)]
 
 
 def _columns() -> list[Metric]:
@@ -79,6 +82,7 @@ def _reading(analysis: Analysis) -> Iterator[str]:
         f"quotient of two {rate}. Intervals are 95 %; speed is that of workload {decision.workload}."
     )
     yield analysis.frontier_words(_columns())
+    yield f"Ranked by {analysis.ranked_by}; {analysis.tie}."
 
 
 def _notes(row: Row) -> list[str]:

@@ -82,7 +82,16 @@ RAW_PARAMS: dict[str, Any] = {
         "quality-drop": {"metric": "quality_delta", "at_least": -0.08},
         "memory": {"metric": "weight_bytes", "at_most": 1.0, "relative": True},
     },
-    "decision": {"workload": HEADLINE, "prefer": ["decode_tokens_per_s", "weight_bytes", "quality"], "tie": 0.05},
+    "decision": {
+        "workload": HEADLINE,
+        "profile": "chat",
+        "profiles": {
+            "chat": {"weights": {"speedup": 1.0}},
+            "edge": {"weights": {"peak_memory_bytes": 1.0, "weight_bytes": 1.0}},
+        },
+        "tie": 0.05,
+        "frontier": ["quality", "speedup", "peak_memory_bytes"],
+    },
 }
 
 

@@ -43,6 +43,42 @@ def test_recommend_names_the_pick_and_why_not_the_others(project, four_variants,
     assert "  int4-awq: failed: quantize: out of memory" in text.splitlines()
 
 
+def test_recommend_says_by_what_it_ranks_and_what_other_profiles_would_ship(project, four_variants, run):
+    project.write(*four_variants)
+    lines = run("recommend")[1].splitlines()
+    assert lines[-2].startswith("Ranked by profile chat: Decode speed vs baseline 100 %; scores within 5 %, or whose ")
+    assert lines[-1] == "It would be int4-gptq under edge."
+    edge = run("recommend", "--profile", "edge")[1].splitlines()
+    assert edge[-2].startswith("Ranked by profile edge: Peak memory 50 %, Weights on disk 50 %; ")
+    assert edge[-1] == "It would be int4-gptq under chat."
+    with pytest.raises(UserError, match=r"no profile 'egde' in decision\.profiles; did you mean 'edge'\?"):
+        run("recommend", "--profile", "egde")
+
+
+def test_recommend_says_what_would_have_to_give(project, build, run):
+    project.raw["gates"] = {"speed": {"metric": "decode_tokens_per_s", "at_least": 100}}
+    project.write(build.evidence("fp16", SCORES))
+    lines = run("recommend")[1].splitlines()
+    assert "fp16 would pass if speed were 20.0 instead of 100." in lines
+    assert lines[-1].startswith("Ranked by")
+
+
+def test_frontier_is_over_the_axes_asked_for(project, four_variants, run):
+    project.write(*four_variants)
+    assert run("frontier")[1].splitlines()[0] == (
+        "Frontier over Quality (higher is better), Decode speed vs baseline (higher is better), "
+        "Peak memory (lower is better)"
+    )
+    code, text = run("frontier", "--axes", "weight_bytes,speedup@instruction")
+    assert code == 0
+    assert text.splitlines()[:2] == [
+        "Frontier over Weights on disk (lower is better), Decode speed vs baseline, instruction (higher is better)",
+        "  int4-gptq: on it; Weights on disk 90 MiB, Decode speed vs baseline, instruction 1.25× (1.22 to 1.29)",
+    ]
+    with pytest.raises(UserError, match=r"--axes: 'qualty': no metric 'qualty'"):
+        run("frontier", "--axes", "qualty")
+
+
 def test_recommend_takes_more_gates(project, four_variants, run):
     project.write(*four_variants)
     code, text = run("recommend", "--max-memory-gib", "0.5", "--min-quality", "0.1", "--min-decode-tps", "1", "--json")
@@ -83,6 +119,9 @@ def test_show_says_how_to_read_its_columns(project, four_variants, run):
     ) in words
     assert "The frontier is over Quality, Decode speed vs baseline and Peak memory together" in words
     assert "Left out: Quality vs baseline, Decode tokens/s, TTFT P50, Weights on disk." in words
+    assert "Ranked by profile chat: Decode speed vs baseline 100 %" in words
+    assert "Score, chat" in words
+    assert "0.25 (0.24 to 0.26)" in words
 
 
 def test_show_puts_variants_side_by_side_on_a_narrow_terminal(project, four_variants, run, monkeypatch):
@@ -262,12 +301,13 @@ def test_whatever_decides_the_measurement_asks_for_a_new_one(project, four_varia
         run("gate")
 
 
-def test_gates_and_preferences_may_change_without_a_new_run(project, four_variants, run):
+def test_gates_and_profiles_may_change_without_a_new_run(project, four_variants, run):
     settings = project.write(*four_variants)
     stage.write(analyse(settings))
     raw = params.read_yaml(store.PARAMS)
     raw["gates"] = {}
-    raw["decision"]["prefer"] = ["weight_bytes"]
+    raw["decision"]["profiles"]["chat"]["weights"] = {"weight_bytes": 1.0}
+    raw["decision"]["frontier"] = ["weight_bytes"]
     raw["serving"]["memory_gib"] = 8.0
     raw["serving"]["price_per_hour"] = 3.5
     store.PARAMS.write_text(yaml.safe_dump(raw))

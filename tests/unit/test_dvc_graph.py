@@ -133,10 +133,22 @@ def test_commands_hold_no_tunables() -> None:
 
 
 def test_nothing_heavy_is_kept_in_git() -> None:
+    """The HTML report is large, and all of it follows from the records."""
     for name in STAGES:
         for out in body(name)["outs"]:
             path, cached = (out, True) if isinstance(out, str) else next((k, v["cache"]) for k, v in out.items())
-            assert cached == path.startswith("artifacts/")
+            assert cached == (path.startswith("artifacts/") or path == "reports/report.html")
+
+
+def test_what_the_default_run_keeps_in_git_is_small() -> None:
+    """Of each file, and of all together; the HTML report is not in Git."""
+    largest, all_together, html = 512 * 1024, 4 * 1024**2, 6 * 1024**2
+    sizes = {path: path.stat().st_size for path in (ROOT / "reports").rglob("*") if path.is_file()}
+    page = ROOT / "reports" / "report.html"
+    assert sizes.pop(page, 0) <= html
+    assert {path.name: size for path, size in sizes.items() if size > largest} == {}
+    assert sum(sizes.values()) <= all_together
+    assert "/reports/report.html" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
 def test_the_shipped_params_are_valid() -> None:

@@ -109,7 +109,8 @@ def test_nothing_imports_a_stage() -> None:
         ("probes", ("runs", "engines", "quantizers", "report", "metrics", "scorers", "supervise", "cli")),
         ("engines", ("runs", "quantizers", "report", "metrics", "scorers", "supervise", "cli")),
         ("quantizers", ("runs", "engines", "report", "metrics", "scorers", "supervise", "cli")),
-        ("report", ("runs", "engines", "quantizers", "probes", "scorers", "supervise", "cli")),
+        ("report", ("runs", "engines", "quantizers", "probes", "scorers", "supervise", "cli", "diff")),
+        ("diff", ("runs", "engines", "quantizers", "probes", "scorers", "supervise", "cli")),
     ],
 )
 def test_dependencies_point_one_way(folder: str, forbidden: tuple[str, ...]) -> None:

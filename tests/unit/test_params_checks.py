@@ -64,10 +64,33 @@ def test_good_names_pass(name: str) -> None:
             "gates.size.metric: no metric 'weight_byte'; did you mean 'weight_bytes'?",
         ),
         (
-            ("decision", "prefer"),
-            ["qualty"],
-            "decision.prefer: no metric 'qualty' that has a better direction; did you mean 'quality'?",
+            ("decision", "profile"),
+            "chats",
+            "decision.profile: no profile 'chats' in decision.profiles; did you mean 'chat'?",
         ),
+        (
+            ("decision", "frontier"),
+            ["qualty"],
+            "decision.frontier: 'qualty': no metric 'qualty' that variants can be compared on; did you mean 'quality'?",
+        ),
+        (
+            ("decision", "frontier"),
+            ["quality@zh-suport"],
+            "decision.frontier: 'quality@zh-suport': no eval set 'zh-suport'; did you mean 'zh-support'?",
+        ),
+        (
+            ("decision", "profiles", "chat", "weights"),
+            {"speedup@instruction:3": 1},
+            "decision.profiles.chat.weights: 'speedup@instruction:3': instruction is measured with these numbers of "
+            "streams only: 1, 2, 4, 8",
+        ),
+        (
+            ("decision", "profiles", "chat", "weights"),
+            {"quality_delta": 1},
+            "decision.profiles.chat.weights: 'quality_delta': quality_delta compares to the baseline, but not by a "
+            "ratio; give another metric",
+        ),
+        (("decision", "frontier"), ["quality", "quality"], "decision.frontier: an axis is named twice"),
     ],
 )
 def test_a_name_that_points_nowhere_gets_the_nearest_one(path: tuple[str, ...], value: Any, problem: str) -> None:

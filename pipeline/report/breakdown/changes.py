@@ -70,9 +70,11 @@ def _line(variant: str, found: Comparison) -> Line:
         lost=found.lost,
         won=found.won,
         delta=cells.reading(DELTA, known(found.delta.mean), found.delta.ci_low, found.delta.ci_high),
-        p=Cell(_p(found.p_holm), reason=f"{found.test}; {_p(found.p)} before Holm's correction"),
+        p=Cell(_p(found.p_holm), reason=f"{found.test}; {_p(found.p)} before Holm's correction", value=found.p_holm),
         clear=found.p_holm < SIGNIFICANT,
-        detectable=cells.absent(drop.reason or "") if drop.value is None else Cell(f"{100 * drop.value:.1f} pp"),
+        detectable=cells.absent(drop.reason or "")
+        if drop.value is None
+        else Cell(f"{100 * drop.value:.1f} pp", value=drop.value),
     )
 
 
@@ -123,7 +125,7 @@ class Answers:
     flaws: tuple[int, ...]
     """How many have each `Flaw`, in its order."""
     over_context: Cell
-    """Items that were not asked, named on pointing."""
+    """Items that were not asked, named when it is opened."""
     reason: str = ""
     """Why there are none."""
 

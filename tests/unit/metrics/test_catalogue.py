@@ -63,7 +63,11 @@ def test_every_metric_of_a_variant(build):
     assert value("ttft_s_p50", ours).value == pytest.approx(0.1)
     assert value("tpot_s_p95", ours).value == pytest.approx(0.025)
     # 21 requests of 31 gaps
-    assert value("ttft_s_p99", ours).reason == "P99 needs 100 readings, there are 21"
+    too_few = "P99 needs 100 readings, there are 21 (`pairs`: 34 turns in each of 3 pairs of processes)"
+    assert value("ttft_s_p99", ours).reason == value("ttft_s_p99_ci_low", ours).reason == too_few
+    # The lower end is the 17th of 21 alike; 0.95^72 is the first power below 2.5 %.
+    assert value("ttft_s_p95_ci_low", ours).value == pytest.approx(0.1)
+    assert value("tpot_s_p95_ci_high", ours).reason == "the upper end of P95 needs 72 readings, there are 21"
     assert value("itl_s_p99", ours).value == pytest.approx(0.025)
     assert value("weight_bytes", ours).value == 2**27
     assert value("peak_memory_bytes", ours).value == 2**29

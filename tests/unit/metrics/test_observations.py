@@ -49,7 +49,14 @@ def test_clusters_that_are_all_alike_count_as_one_item_each():
 
 def test_clusters_as_mixed_as_chance_or_more_count_as_their_items():
     assert observations.effective_items(clustered([1, 0] * 20, 4)) == pytest.approx(40)
-    assert observations.effective_items(clustered([0.0] * 40, 4)) == pytest.approx(40)
+
+
+def test_clusters_of_which_nothing_shows_how_alike_they_are_count_as_one_item_each():
+    assert observations.effective_items(clustered([0.0] * 40, 4)) == pytest.approx(10)
+    # 4 + 4 + 2 items in three clusters: 10² / (16 + 16 + 4)
+    assert observations.effective_items(clustered([0.1] * 10, 4)) == pytest.approx(100 / 36)
+    # One item that differs shows it: it is the only one of its cluster.
+    assert observations.effective_items(clustered([1.0] + [0.0] * 39, 4)) > 30
 
 
 def test_one_cluster_is_one_draw():

@@ -52,7 +52,12 @@ PARAMS: dict[str, Any] = {
     "fidelity": {"text": "corpus.txt", "tokens": 512, "window_tokens": 256},
     "smoke": {"texts": 10, "tokens": 32, "prompts": 2, "kld_max": 3.0, "top1_min": 0.2},
     "gates": {},
-    "decision": {"workload": "short", "prefer": ["weight_bytes"], "tie": 0.05},
+    "decision": {
+        "workload": "short",
+        "profile": "edge",
+        "profiles": {"edge": {"weights": {"weight_bytes": 1.0}}},
+        "frontier": ["quality", "speedup", "peak_memory_bytes"],
+    },
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pipeline.metrics.catalogue import BY_NAME
 from pipeline.report import charts
 from pipeline.report.analysis import analyse
 from pipeline.report.breakdown import concurrency, pairing
@@ -13,22 +12,17 @@ from pipeline.report.breakdown import concurrency, pairing
 SCORES = [1.0] * 72 + [0.0] * 48
 
 
-def test_charts_hold_every_variant_that_is_ok(project, four_variants):
-    analysis = analyse(project.write(*four_variants))
-    spec = charts.tradeoff(analysis.rows, analysis.decision.pick, BY_NAME["decode_tokens_per_s"])
-    roles = {row["variant"]: row["role"] for rows in spec["datasets"].values() for row in rows if "variant" in row}
-    assert roles == {"fp16": "on the frontier", "int8": "dominated", "int4-gptq": "recommended"}
+def test_the_trade_off_draws_both_intervals_of_points_that_the_page_puts_in():
+    spec = charts.tradeoff()
     assert json.loads(json.dumps(spec)) == spec
-
-
-def test_the_dashed_line_joins_what_is_best_on_two_axes():
-    points = [
-        {"variant": "a", "x": 1.0, "y": 0.9},
-        {"variant": "b", "x": 2.0, "y": 0.8},
-        {"variant": "c", "x": 1.5, "y": 0.7},
-    ]
-    assert charts._best_line(points, higher_is_better=True) == [{"x": 1.0, "y": 0.9}, {"x": 2.0, "y": 0.8}]
-    assert charts._best_line(points, higher_is_better=False) == [{"x": 1.0, "y": 0.9}]
+    assert {"name": "points"} in [spec.get("data"), *(layer.get("data") for layer in spec["layer"])]
+    ends = {
+        layer["encoding"][end]["field"] for layer in spec["layer"] for end in ("x2", "y2") if end in layer["encoding"]
+    }
+    assert ends == {"x_high", "y_high"}
+    assert {"{x-axis}", "{y-axis}"} <= {
+        layer["encoding"][axis]["title"] for layer in spec["layer"] for axis in ("x", "y")
+    }
 
 
 def data(spec) -> list[dict]:

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline import __version__
 from pipeline.artifact_records import CalibrationUse
 from pipeline.params import Params
 from pipeline.readings import Alternation
+from pipeline.records import Gpu
 from pipeline.report import conditions, gather
 
 
@@ -50,8 +52,23 @@ def test_workloads_say_what_is_asked_and_how_often(project, build):
         "instruction": "200 prompt tokens, 32 output tokens, 1 stream, 7 pairs in each pair of processes; stands in "
         "the table and decides",
         "code": "256 prompt tokens, 16 output tokens, 4 streams, 1 pair in each pair of processes",
+        "Decoding": "the likeliest token each time, exactly as many as stand above: no end token stops an answer",
         "Sweep": "instruction at 1, 2, 4 streams",
     }
+
+
+def test_graphics_cards_that_are_alike_are_counted(project, build):
+    card = {"name": "H200", "memory_bytes": 2**37, "driver": "550.1"}
+    machine = build.environment.model_copy(update={"gpus": [Gpu(**card), Gpu(**card)], "gpu_reason": None})
+    found = dict(conditions._machine_lines(machine))
+    assert found["GPU"] == "2 × H200, 128.00 GiB each, driver 550.1"
+    assert found["System"].endswith(f"quantgate {__version__}")
+
+
+def test_how_a_variant_is_stored_is_told(project, build):
+    assert described(project, build.evidence("fp16"))["Variants"]["fp16"] == (
+        "quantizer fp16; stored at 16.00 bits per weight"
+    )
 
 
 def test_how_each_variant_was_measured(project, build):

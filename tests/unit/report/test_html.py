@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 from pipeline import store
 from pipeline.readings import Alternation, Failure, FailureKind, Side
 from pipeline.records import known
-from pipeline.report import html
+from pipeline.report import embed, html
 from pipeline.report.analysis import analyse
-from pipeline.report.breakdown import quality
 
 ATTACK = "<script>alert(1)</script>"
 SCORES = [1.0] * 72 + [0.0] * 48
+SCRIPTS = 1 + len(html.SCRIPTS) + 2
+"""The chart library, our own, and two blocks of data; one where no item changed."""
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
@@ -59,7 +62,7 @@ def test_the_page_is_whole_and_needs_no_network(project, four_variants):
     page = Page(text)
     assert "Ship int4-gptq: 1.25× (1.22 to 1.29) the decode speed of fp16" in page.text
     assert len(page.ids) == len(set(page.ids))
-    assert page.counts["script"] == 2
+    assert page.counts["script"] == SCRIPTS
     assert {link[0] for link in page.links} == {"#"}
     assert len(text.encode()) < 6 * 2**20
 
@@ -78,19 +81,18 @@ def test_model_output_is_text(project, build):
     text = rendered(project, fp16, ours, build.failed("int4", f"{ATTACK} failed"))
     assert ATTACK not in text
     assert "alert(1)" in Page(text).text
-    assert Page(text).counts["script"] == 2
+    assert Page(text).counts["script"] == SCRIPTS
 
 
 def test_a_failed_variant_is_a_row_with_dashes_and_reasons(project, four_variants):
     text = rendered(project, *four_variants)
-    assert '<td class="n" title="quantize failed: out of memory">–</td>' in text
-    assert "Not drawn, because their status is not ok: int4-awq" in Page(text).text
+    assert "<summary>–</summary><span>quantize failed: out of memory</span></details></td>" in text
 
 
 def test_nothing_measured_still_renders(project, build):
     page = Page(rendered(project, build.failed("fp16"), build.failed("int8")))
     assert "No variant can be shipped: none passes every gate." in page.text
-    assert page.text.count("Nothing to draw") == 4
+    assert page.text.count("Nothing to draw") == 3
 
 
 def test_the_frontier_s_axes_are_named(project, four_variants):
@@ -100,19 +102,30 @@ def test_the_frontier_s_axes_are_named(project, four_variants):
     )
 
 
-def test_lost_items_are_capped_and_counted(project, build):
+def test_changed_items_are_counted_and_embedded_once(project, build):
     ours = build.evidence("int8", [0.0] * 30 + SCORES[30:])
     text = rendered(project, build.evidence("fp16", SCORES), ours)
-    assert f"30 lost, the first {quality.SHOWN_LOST_ITEMS} shown" in Page(text).text
+    section = Page(text[text.index('<section id="flips"') : text.index('<section id="fidelity"')]).text
+    assert "int8 30 0 0" in section
+    data = json.loads(embedded(text, "flip-data"))
+    assert len(data["flips"]) == 30
+    assert len(data["items"]) == 30
 
 
-def test_critical_lost_items_come_first(build):
-    theirs = (build.item("a", 1), build.item("b", 1, critical=True))
-    ours = (build.item("a", 0), build.item("b", 0, critical=True))
-    base = replace(build.evidence(), quality=(build.scored("fp16", theirs),))
-    lost = replace(build.evidence("int8", baseline=base), quality=(build.scored("int8", ours),))
-    (found,) = quality.lost_items([base, lost])
-    assert [item.item_id for item in found.shown] == ["b", "a"]
+def embedded(text: str, place: str) -> str:
+    begin = text.index(f'id="{place}">') + len(f'id="{place}">')
+    return text[begin : text.index("</script>", begin)]
+
+
+def test_only_the_page_s_own_scripts_may_run(project, four_variants):
+    text = rendered(project, *four_variants)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy
+    scripts = re.findall(r'<script(?: type="module")?>(.*?)</script>', text, re.DOTALL)
+    assert len(scripts) == 1 + len(html.SCRIPTS)
+    allowed = policy[1].split("script-src ")[1].split()
+    assert allowed == [embed.script_source(script) for script in scripts]
+    assert "default-src 'none'" in policy[1]
 
 
 # --- speed -----------------------------------------------------------------------------------------------------
@@ -150,7 +163,7 @@ def test_the_fidelity_section_says_what_its_figures_mean(project, build):
     blocks = [build.block(2.05, 2.0, kld=0.02, agreed=60)] * 32
     ours = replace(build.evidence("int8", SCORES), fidelity=build.fidelity("int8", blocks, kld_max=1.5))
     text = rendered(project, build.evidence("fp16", SCORES), ours, build.failed("int4"))
-    section = Page(text[text.index('<section id="fidelity"') : text.index('<section id="lost"')]).text
+    section = Page(text[text.index('<section id="fidelity"') : text.index('<section id="quantization"')]).text
     for words in (
         "Variant and fp16 read the same text (fidelity/general.txt)",
         "fp16 loaded twice, gives the same odds at every token",
@@ -175,7 +188,8 @@ def test_an_invalid_number_is_said_in_its_cell_and_under_failures(project, build
     process = build.process(swap_bytes=known(2**20))
     fp16 = replace(build.evidence("fp16", SCORES), speed=build.speed("fp16", processes=[process]))
     text = rendered(project, fp16)
-    assert '<td class="n invalid" title="INVALID: 1.00 MiB of the worker were in swap">INVALID</td>' in text
+    reason = "<summary>INVALID</summary><span>INVALID: 1.00 MiB of the worker were in swap</span>"
+    assert f'<td class="n invalid"><details class="reason">{reason}</details></td>' in text
     failures = text[text.index('<section id="failures"') : text.index('<section id="conditions"')]
     assert "every time, rate and ratio" in failures
     assert "1.00 MiB of the worker were in swap" in failures
@@ -212,7 +226,7 @@ def test_reasons_from_the_machine_are_text(project, build):
     assert ATTACK not in text
     page = Page(text)
     assert page.text.count("alert(1)") >= 3
-    assert page.counts["script"] == 2
+    assert page.counts["script"] == SCRIPTS - 1
 
 
 def test_without_a_price_the_cost_section_says_so(project, build):

@@ -17,7 +17,9 @@ def test_the_same_records_give_the_same_bytes(project, four_variants):
         "environment.json",
         "pareto.csv",
         "report.md",
+        "report.svg",
         "report.html",
+        "report.json",
         "decision.json",
     }
     assert sorted(path.name for path in (store.REPORTS / "metrics").iterdir()) == [

@@ -19,12 +19,16 @@ def test_columns_stand_in_the_promised_order(project, four_variants):
     text = tables.pareto_csv(analyse(project.write(*four_variants)).rows)
     header = text.splitlines()[0]
     assert header == (
-        HEADER + ",ttft_speedup,ttft_speedup_ci_low,ttft_speedup_ci_high,decode_cost_ratio,decode_cost_ratio_ci_low,"
+        HEADER + ",ttft_speedup,ttft_speedup_ci_low,ttft_speedup_ci_high,aggregate_speedup,aggregate_speedup_ci_low,"
+        "aggregate_speedup_ci_high,decode_cost_ratio,decode_cost_ratio_ci_low,"
         "decode_cost_ratio_ci_high,decode_cost_s_per_token,aggregate_tokens_per_s,prefill_tokens_per_s,"
-        "end_to_end_tokens_per_s,ttft_s_p99,tpot_s_p99,itl_s_p50,itl_s_p95,itl_s_p99,goodput_requests_per_s,knee_concurrency,best_aggregate_tokens_per_s,"
+        "end_to_end_tokens_per_s,"
+        "ttft_s_p95_ci_low,ttft_s_p95_ci_high,tpot_s_p95_ci_low,tpot_s_p95_ci_high,ttft_s_p99,ttft_s_p99_ci_low,"
+        "ttft_s_p99_ci_high,tpot_s_p99,tpot_s_p99_ci_low,tpot_s_p99_ci_high,itl_s_p50,itl_s_p95,itl_s_p99,goodput_requests_per_s,knee_concurrency,best_aggregate_tokens_per_s,"
         "mbu,kv_bytes_per_token,cost_per_passing_answer,bits_per_weight,load_s,quantize_s,length_finish_share,"
         "empty_outputs,refusals,degenerate_outputs,over_context_items,critical_regressions,worst_category_delta,"
-        "worst_category_delta_ci_low,worst_category_delta_ci_high,ppl_ratio,ppl_ratio_ci_low,ppl_ratio_ci_high,"
+        "worst_category_delta_ci_low,worst_category_delta_ci_high,failure_rate,failure_rate_ci_low,failure_rate_ci_high,"
+        "ppl_ratio,ppl_ratio_ci_low,ppl_ratio_ci_high,"
         "kld_mean,kld_mean_ci_low,kld_mean_ci_high,"
         "top1_agreement,top1_agreement_ci_low,top1_agreement_ci_high,perplexity,kld_p99,kld_max"
     )
