@@ -27,11 +27,13 @@ def all_there() -> Iterator[None]:
 
     report = modeling_utils.log_state_dict_report
 
-    def refuse(*arguments: Any, loading_info: Any, **named: Any) -> None:
+    def refuse(*arguments: Any, model: Any, loading_info: Any, **named: Any) -> None:
         found = loading_info.to_dict()
+        # The report is made after an error on the way too, when tied weights are not tied yet.
+        found["missing_keys"] = found["missing_keys"] - model.all_tied_weights_keys.keys()
         if found["missing_keys"] or found["mismatched_keys"]:
             raise ValueError(f"the checkpoint is not whole: {checkpoint.faults_on_loading(found)}")
-        report(*arguments, loading_info=loading_info, **named)
+        report(*arguments, model=model, loading_info=loading_info, **named)
 
     modeling_utils.log_state_dict_report = refuse
     try:
