@@ -103,9 +103,10 @@ def of_changes(found: Sequence[Change], seed: int, tail: float = TAIL) -> Interv
     - Changes of whole items only: Tango's score interval (1998, Statistics in Medicine 17:891), where items are
       clustered or weigh differently with the effective number of items and Student's t. It has a width where nothing
       differed: ± z² / (n + z²), 3.7 points at 100 items.
-    - Graded: bootstrap over the items or clusters, with one item added that gained and one that lost (for pass/fail
-      that is Bonett & Price 2012, Journal of Educational and Behavioral Statistics 37:479). They change by the root
-      mean square of the changes that there are and one of 1, so few small changes do not read as certainty.
+    - Graded: BCa bootstrap over the items or clusters, which follows the skew of changes that are mostly losses, with
+      one item added that gained and one that lost (for pass/fail that is Bonett & Price 2012, Journal of Educational
+      and Behavioral Statistics 37:479). They change by the root mean square of the changes that there are and one of 1,
+      so few small changes do not read as certainty.
     - One item, or one cluster: the interval is missing.
     """
     observed = [change.observed for change in found]
@@ -116,7 +117,7 @@ def of_changes(found: Sequence[Change], seed: int, tail: float = TAIL) -> Interv
         ends = _tango(observed, tail)
     else:
         size = _pseudo_change(found)
-        ends = observations.bootstrap(observed, (size, -size), seed, tail)
+        ends = observations.bca(observed, (size, -size), seed, tail)
     return _interval(observed, ends)
 
 

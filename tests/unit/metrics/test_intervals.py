@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from pipeline.metrics import intervals
+from pipeline.metrics import intervals, observations
+from pipeline.metrics.observations import Observation
 from pipeline.metrics.paired_proportions import score_interval
 from pipeline.records import Interval, known
 
@@ -189,6 +190,42 @@ def test_many_small_changes_are_known_well(build):
 def test_graded_changes_are_drawn_by_cluster(build):
     wide, narrow = bounds(graded(build, 0.5, 20, clusters=fours(100))), bounds(graded(build, 0.5, 20))
     assert wide[1] - wide[0] == pytest.approx(2 * (narrow[1] - narrow[0]), rel=0.25)
+
+
+def test_losses_alone_are_skewed_and_the_interval_follows(build):
+    # 20 of 100 lost a half: the long tail is where more is lost, so the lower half is the wider one
+    ours, theirs = build.items([0.5] * 20 + [1] * 80), build.items([1] * 100)
+    observed = [change.observed for change in intervals.changes(ours, theirs)]
+    size = math.sqrt(6 / 21)
+    found = bounds(intervals.difference(ours, theirs, 0))
+    assert found == observations.bca(observed, (size, -size), 0, 0.025)
+    percentiles = observations.bootstrap(observed, (size, -size), 0, 0.025)
+    assert found[0] < percentiles[0]
+    assert found[1] < percentiles[1]
+
+
+def test_scores_keep_their_percentiles(mean):
+    scores = [0, 0.5, 1, 1] * 25
+    observed = [Observation(score, 1.0, str(place)) for place, score in enumerate(scores)]
+    assert bounds(mean(scores, 7)) == observations.bootstrap(observed, (0, 1), 7, 0.025)
+
+
+def test_one_graded_change_or_cluster_has_no_interval(build):
+    assert intervals.difference(build.items([0.5]), build.items([1]), 0).ci_low.value is None
+    same = {"clusters": ["document-1"] * 4}
+    ours, theirs = items(build, [0.5, 1, 1, 0.25], **same), items(build, [1] * 4, **same)
+    found = intervals.difference(ours, theirs, 0)
+    assert found.mean == pytest.approx(-0.3125)
+    assert found.ci_low.value is None
+
+
+def test_two_graded_clusters_have_a_wide_interval_around_the_mean(build):
+    clusters = ["document-1"] * 2 + ["document-2"] * 2
+    found = intervals.difference(items(build, [0.5, 0, 1, 1], clusters=clusters), items(build, [1] * 4), 0)
+    low, high = bounds(found)
+    assert low <= -0.75
+    assert found.mean == pytest.approx(-0.375)
+    assert high >= 0
 
 
 def test_another_chance_of_an_error_gives_another_width(build):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from pipeline.metrics import observations
 from pipeline.metrics.observations import Observation
@@ -99,3 +101,91 @@ def test_added_items_weigh_as_one_item_or_as_what_moves_together():
     without = observations.bootstrap(clustered(values, 4), (), 0, 0.025)
     # Σ of squares: 2 clusters of 2² without, 4 with
     assert with_added[1] - with_added[0] == pytest.approx(math.sqrt(2) * (without[1] - without[0]), rel=0.15)
+
+
+def skewed(scale=1.0, size=3):
+    """40 items in clusters of 3, every other one of weight 3; most change by nothing and some are losses."""
+    values = [0, 0, -1, 0, 0, -3, 0, 0, 0, 1, -7, 0, 0, -2, 0, 0, 0, -5, 0, 0] * 2
+    return [
+        Observation(scale * value, 3.0 if place % 2 else 1.0, str(place // size)) for place, value in enumerate(values)
+    ]
+
+
+def test_bca_is_the_librarys_with_the_same_resamples():
+    values, weights = [-((0.013 * place**2 % 1) ** 3) for place in range(40)], [1.0, 3.0] * 20
+    observed = alone(values, weights)
+    totals, weighed = np.array(values) * weights, np.array(weights)
+    # As far out as t(39) · √(40 / 39) asks for: Φ(-2.022691 × 1.012739)
+    expected = stats.bootstrap(
+        (totals, weighed),
+        lambda total, weight, axis: total.sum(axis=axis) / weight.sum(axis=axis),
+        paired=True,
+        confidence_level=1 - 2 * stats.norm.cdf(-2.022691 * 1.012739),
+        n_resamples=observations.RESAMPLES,
+        batch=999,
+        method="BCa",
+        rng=np.random.default_rng(3),
+    ).confidence_interval
+    assert observations.bca(observed, (), 3, 0.025) == pytest.approx((expected.low, expected.high), abs=1e-6)
+    low, high = observations.bootstrap(observed, (), 3, 0.025)
+    assert expected.low < low - 0.005
+    assert expected.high < high - 0.005
+
+
+def test_bca_levels_are_those_of_a_published_example():
+    # Efron & Tibshirani 1993, § 14.3: z0 = 0.146, a = 0.061, 90 %
+    levels = [observations._bca_level(z, 0.146, 0.061) for z in (-1.644854, 1.644854)]
+    assert levels == pytest.approx([0.110, 0.985], abs=1e-3)
+
+
+def test_without_bias_and_skew_bca_is_the_percentile():
+    assert observations._bca_level(-1.959964, 0, 0) == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_acceleration_is_that_of_one_item_that_stands_out(sign):
+    # Without it the mean is 0, without another 1/3: d = 1/4 and three times -1/12, (1/64 - 3/1728) / 6 (1/12)^1.5
+    found = observations._acceleration(np.array([sign, 0.0, 0, 0]), np.ones(4))
+    assert found == pytest.approx(sign * (1 / 64 - 3 / 1728) / (6 * (1 / 12) ** 1.5))
+    assert found == pytest.approx(sign * 2 / (6 * math.sqrt(12)))
+
+
+def test_the_acceleration_goes_by_weight():
+    # Weights 1, 3, 1 and values 1, 1, 0: without each 3/4, 1/2, 4/4
+    without = np.array([3 / 4, 1 / 2, 1.0])
+    d = without.mean() - without
+    found = observations._acceleration(np.array([1.0, 3, 0]), np.array([1.0, 3, 1]))
+    assert found == pytest.approx((d**3).sum() / (6 * (d**2).sum() ** 1.5))
+
+
+def test_means_equal_but_for_rounding_count_half():
+    # Sums of eighths are exact, those of tenths are not; many resampled means are the mean itself.
+    exact, rounded = (observations.bca(skewed(scale), (scale, -scale), 0, 0.025) for scale in (0.125, 0.1))
+    assert rounded == pytest.approx((0.8 * exact[0], 0.8 * exact[1]), abs=1e-9)
+    low, high = observations.bca(alone([0.1] * 5 + [-0.1] * 5 + [0.0] * 90), (), 0, 0.025)
+    assert low == pytest.approx(-high, abs=0.001)
+
+
+def test_bca_depends_on_nothing_but_the_seed():
+    first = observations.bca(skewed(), (1, -1), 5, 0.025)
+    assert observations.bca(skewed(), (1, -1), 5, 0.025) == first
+    assert observations.bca(skewed(size=1), (1, -1), 6, 0.025) != observations.bca(skewed(size=1), (1, -1), 5, 0.025)
+
+
+def test_where_nothing_differs_bca_is_that_one_value():
+    assert observations.bca(alone([0.1] * 7), (), 0, 0.025) == pytest.approx((0.1, 0.1))
+    assert observations._acceleration(np.full(7, 0.1), np.ones(7)) == 0
+
+
+def test_percentiles_beyond_what_few_units_can_show_are_the_outermost_means():
+    # Two observed documents of 4 items: t(1) · √2 is 18 standard errors out, where a of ± 0.096 turns the formula over
+    for a, levels in ((-0.096, (0, 1)), (0.096, (0, 1))):
+        assert [observations._bca_level(z, 0, a) for z in (-18, 18)] == pytest.approx(levels)
+
+
+def test_added_items_do_not_hide_a_skew():
+    # 20 of 100 lost a half, 2 among 8 that were added would win: with their part in a, the low end is nearer
+    observed = alone([-0.5] * 20 + [0.0] * 80)
+    low, _ = observations.bca(observed, (2, -2), 0, 0.025)
+    a = observations._acceleration(np.array([each.value for each in observed] + [2, -2]), np.ones(102))
+    assert observations._acceleration(np.array([each.value for each in observed]), np.ones(100)) < a - 0.005
