@@ -16,8 +16,10 @@ TOKEN_SETTINGS = ("eos_token_id", "bos_token_id", "vocab_size")
 
 
 def intact(folder: Path, manifest: Manifest) -> Check:
-    """Whether every file is as it was when the artifact was made."""
+    """Whether every file is as it was when the artifact was made, and none has come since: engines obey some."""
     found = [words for name, info in manifest.files.items() if (words := _damage(folder / name, info))]
+    there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    found += [f"{name} is not in the manifest" for name in there if name not in {*manifest.files, store.MANIFEST}]
     if found:
         return failed("files", f"damaged since the artifact was made: {'; '.join(found)}")
     return passed("files", f"{len(manifest.files)} files have the hashes of the manifest")

@@ -31,6 +31,7 @@ class CalibrationUse(Record):
     samples_total: int
     samples_kept: int
     samples_dropped: int
+    """Those not kept: too short, or not drawn."""
     tokens: int
 
 

@@ -28,7 +28,7 @@ SAMPLE_KEYS = {"id", "kind", "text", "messages"}
 class CalibrationSettings(BaseModel):
     """How much of which set a variant is calibrated on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     set: str
     samples: int = Field(ge=1)
@@ -141,12 +141,27 @@ def estimate_tokens(settings: CalibrationSettings, folder: Path) -> int:
     path = folder / "tokenizer.json"
     if not path.is_file():
         return settings.samples * settings.max_tokens
+    usable = [min(length, settings.max_tokens) for length in _lengths(settings.set, path) if length >= MIN_TOKENS]
+    return round(settings.samples * sum(usable) / len(usable)) if usable else 0
+
+
+def too_short(name: str, base: Path) -> int:
+    """How many samples of a set `tokenize` cannot use, by the tokenizer.json in `base`; 0 where there is none.
+
+    Plain texts alone: a chat template makes the others longer than can be told here.
+    """
+    path = base / "tokenizer.json"
+    if not path.is_file():
+        return 0
+    rows = jsonl.read(folder(name) / "samples.jsonl")
+    return sum("text" in row and length < MIN_TOKENS for row, length in zip(rows, _lengths(name, path), strict=True))
+
+
+def _lengths(name: str, tokenizer: Path) -> list[int]:
+    """Tokens of each sample's text, uncut."""
     from tokenizers import Tokenizer as RustTokenizer
 
-    tokenizer = RustTokenizer.from_file(str(path))
-    lengths = [len(encoding.ids) for encoding in tokenizer.encode_batch(texts(settings.set))]
-    usable = [min(length, settings.max_tokens) for length in lengths if length >= MIN_TOKENS]
-    return round(settings.samples * sum(usable) / len(usable)) if usable else 0
+    return [len(encoding.ids) for encoding in RustTokenizer.from_file(str(tokenizer)).encode_batch(texts(name))]
 
 
 def _render(row: dict[str, Any], tokenizer: Tokenizer) -> list[int]:

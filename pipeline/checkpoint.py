@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ from pipeline.errors import UserError
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt")
 WEIGHT_FILES = (".safetensors", ".gguf")
 """Ends of the names of files that hold weights."""
+CONTEXT_LENGTH = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len")
+"""Names that the models of transformers give it in config.json; the last three: GPT-2 and its kin, BLOOM, MPT."""
+SHOWN = 3
+"""Names of tensors in a message."""
 CHAT_TEMPLATE_FILE = "chat_template.jinja"
 TAKEN_OVER: Mapping[str, Sequence[str]] = {
     "tokenizer": (*TOKENIZER_FILES, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
@@ -28,6 +33,9 @@ TAKEN_OVER: Mapping[str, Sequence[str]] = {
 QUANTIZATION_AT_LOAD = "quantization_at_load.json"
 """A file beside unquantized weights: the `quantization_config` of transformers by which an engine quantizes them each
 time it loads them. In config.json it would say that they are quantized already."""
+
+
+_BLOCK = re.compile(r".+?\.\d+(?=\.)")
 
 
 @dataclass(frozen=True)
@@ -71,13 +79,26 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def block(name: str) -> str | None:
+    """The numbered block that a tensor or module is in, such as `model.layers.3` or `transformer.h.3`; None outside."""
+    found = _BLOCK.match(name)
+    return found.group() if found else None
+
+
 def linears(folder: Path) -> list[Linear]:
-    """The linear layers inside the decoder's blocks, in checkpoint order: the ones that quantizers treat."""
-    found = []
-    for name, shape in tensor_shapes(folder).items():
-        if name.endswith(".weight") and len(shape) == 2 and ".layers." in name:
-            found.append(Linear(name.removesuffix(".weight"), in_features=shape[1], out_features=shape[0]))
-    return found
+    """The linear layers inside the decoder's blocks, in checkpoint order: the ones that quantizers treat.
+
+    Found as the matrices named `weight` in numbered blocks. They lie [outputs, inputs], but [inputs, outputs] in all
+    blocks of models with transformers' `Conv1D` (GPT-2 and its kin), which show by a bias as long as the rows.
+    """
+    shapes = tensor_shapes(folder)
+    matrices = {
+        name.removesuffix(".weight"): shape
+        for name, shape in shapes.items()
+        if name.endswith(".weight") and len(shape) == 2 and block(name)
+    }
+    turned = any(shape[0] != shape[1] and shapes.get(f"{name}.bias") == (shape[1],) for name, shape in matrices.items())
+    return [Linear(name, *(shape if turned else reversed(shape))) for name, shape in matrices.items()]
 
 
 def parameter_count(folder: Path) -> int:
@@ -99,10 +120,28 @@ def config(folder: Path) -> dict[str, Any]:
 
 
 def context_length(folder: Path) -> int:
-    length = config(folder).get("max_position_embeddings")
-    if not isinstance(length, int):
-        raise UserError(f"{folder / 'config.json'}: no max_position_embeddings, so the context length is unknown")
-    return length
+    found = config(folder)
+    lengths = [found[name] for name in CONTEXT_LENGTH if isinstance(found.get(name), int)]
+    if not lengths:
+        names = ", ".join(CONTEXT_LENGTH)
+        raise UserError(f"{folder / 'config.json'}: none of {names}, so the context length is unknown")
+    return int(lengths[0])
+
+
+def faults_on_loading(info: Mapping[str, Iterable[Any]]) -> str | None:
+    """What a library says of tensors that it did not find as it wanted them; None where it says nothing.
+
+    Args:
+        info: as `from_pretrained` of transformers gives it with `output_loading_info`: kind of fault → names, or
+            tuples that begin with one.
+    """
+    found = []
+    for kind, entries in info.items():
+        names = sorted(str(entry[0] if isinstance(entry, tuple) else entry) for entry in entries)
+        if names:
+            rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            found.append(f"{kind.replace('_', ' ')} {', '.join(names[:SHOWN])}{rest}")
+    return "; ".join(found) or None
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline import processes
 from pipeline.commands import current, diff, eval_set, recommendation, rescue, toolchain
 from pipeline.error_lists import shortened
 from pipeline.errors import UserError
@@ -97,6 +98,7 @@ def _print_verdicts(decided: VariantDecision) -> None:
 def main() -> None:
     """Run the command. A user's mistake is printed without a traceback and exits with 3, a wrong option included:
     typer's own 2 would read as `gate`'s undecided."""
+    processes.exit_on_signals()
     try:
         sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except typer.TyperException as error:

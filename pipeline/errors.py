@@ -14,6 +14,13 @@ class UserError(Exception):
         super().__init__("\n".join(self.problems))
 
 
+class WorkError(UserError):
+    """A mistake that shows only at work: in a worker, or in making the environment that it needs.
+
+    Work for one variant ends with it: that variant's record tells it, and the others go on.
+    """
+
+
 def nearest(given: str, allowed: Sequence[object]) -> str:
     """The end of an error about an unknown name: a suggestion if one is near, else the allowed names."""
     if not allowed:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pipeline import checkpoint
 from pipeline.checkpoint import Linear
@@ -14,6 +16,9 @@ ROW_PARALLEL = frozenset(
 """Last parts of the names of layers whose input is split among devices under tensor parallelism: the second matrix of
 attention and of the feed-forward block (Shoeybi et al. 2019, "Megatron-LM", section 3). All others split their output.
 """
+
+KEY_VALUE = frozenset({"k_proj", "v_proj"})
+"""Last parts of the names of layers that give keys and values, of whose heads there may be fewer than devices."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,15 @@ class ModelShape:
     """The output layer where it has weights of its own; None where it shares the input embedding's (tied)."""
     attention_heads: int | None
     """None where config.json does not tell."""
+    kv_heads: int | None = None
+    """Heads that keys and values have: fewer than queries where several of these share one. None where config.json does
+    not tell."""
     hidden_size: int | None = None
     """Width of what passes from block to block; None where config.json does not tell."""
+    context_length: int | None = None
+    """Tokens; None where config.json does not tell."""
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """All of config.json."""
     tensor_parallel: int = 1
     """Devices that each layer will be split among when it is served."""
 
@@ -57,16 +69,23 @@ def read(folder: Path, tensor_parallel: int = 1) -> ModelShape:
     """
     config = checkpoint.config(folder)
     architectures = config.get("architectures") or [""]
-    heads, hidden = config.get("num_attention_heads"), config.get("hidden_size")
     return ModelShape(
         model_type=str(config.get("model_type", "")),
         architecture=str(architectures[0]),
         linears=tuple(checkpoint.linears(folder)),
         lm_head=_lm_head(folder, tied=config.get("tie_word_embeddings") is True),
-        attention_heads=heads if isinstance(heads, int) else None,
-        hidden_size=hidden if isinstance(hidden, int) else None,
+        attention_heads=_first(config, ("num_attention_heads", "n_head")),
+        kv_heads=_first(config, ("num_key_value_heads", "num_attention_heads", "n_head")),
+        hidden_size=_first(config, ("hidden_size", "n_embd")),
+        context_length=_first(config, checkpoint.CONTEXT_LENGTH),
+        config=config,
         tensor_parallel=tensor_parallel,
     )
+
+
+def _first(config: Mapping[str, Any], names: Iterable[str]) -> int | None:
+    """The first of these entries that is a whole number."""
+    return next((config[name] for name in names if isinstance(config.get(name), int)), None)
 
 
 def _lm_head(folder: Path, *, tied: bool) -> Linear | None:

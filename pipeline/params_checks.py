@@ -66,6 +66,10 @@ def _settings_problems(place: str, key: str, kind: str, name: Any, settings: dic
     if name not in allowed:
         yield f"{place}.{key}: unknown {kind} {name!r}; {nearest(str(name), allowed)}"
         return
+    faults = plugins.problems(PLUGINS[kind], name)
+    if faults:
+        yield from (f"{place}.{key}: {fault}" for fault in faults)
+        return
     inner = f"{place}.settings" if kind == "quantizer" else place
     yield from section_problems(plugins.load(PLUGINS[kind], name).Settings, settings, inner)
 
@@ -74,7 +78,9 @@ def _engine_problems(place: str, engine: str, quantizer: Any, settings: Any) -> 
     allowed = plugins.names(PLUGINS["engine"])
     if engine not in allowed:
         yield f"{place}.engine: unknown engine {engine!r}; {nearest(engine, allowed)}"
-    elif quantizer in plugins.names(PLUGINS["quantizer"]):
+    elif faults := plugins.problems(PLUGINS["engine"], engine):
+        yield from (f"{place}.engine: {fault}" for fault in faults)
+    elif quantizer in plugins.names(PLUGINS["quantizer"]) and not plugins.problems(PLUGINS["quantizer"], quantizer):
         made = plugins.load(PLUGINS["quantizer"], quantizer).FORMAT
         loading = plugins.load(PLUGINS["engine"], engine)
         if made not in loading.FORMATS:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +49,30 @@ def _package_alone(package: Path) -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory(prefix="quantgate-package-")
     Path(folder.name, package.name).symlink_to(package)
     return folder
+
+
+def run(command: Sequence[str]) -> int:
+    """Run a command to its end; returns its exit code.
+
+    What ends this process meanwhile is handed on to the command and all that it started: DVC itself would leave its
+    stage running.
+    """
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        return process.wait()
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
+        process.wait()
+        raise
+
+
+def exit_on_signals() -> None:
+    """Turn SIGTERM and SIGHUP into exits, so that what is cancelled ends its worker too: a worker is in a session of
+    its own, and would live on and disturb the next one."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
 
 
 def ending(code: int) -> str:

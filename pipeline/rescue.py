@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline import checkpoint, model_shape, params, params_text, plugins, records, store, supervise
+from pipeline import checkpoint, model_shape, params, params_text, plugins, processes, records, store, supervise
 from pipeline.artifact_records import Manifest
 from pipeline.errors import UserError, nearest
 from pipeline.metrics.catalogue import BY_NAME
@@ -231,7 +230,7 @@ def apply(variant: str, wanted: Mapping[str, Any]) -> None:
 
 def reproduce() -> int:
     """Make and measure what params.yaml has and the records do not. Returns DVC's exit code."""
-    return subprocess.run([sys.executable, "-m", "dvc", "repro"], check=False).returncode
+    return processes.run([sys.executable, "-m", "dvc", "repro"])
 
 
 def group_name(modules: list[str]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pipeline import records, soundness, store
+from pipeline import processes, records, soundness, store
 from pipeline.artifact_records import QuantizeRecord
 from pipeline.errors import UserError, nearest
 from pipeline.params import Params
@@ -87,5 +86,4 @@ def _is_poorly_measured(path: Path, baseline: str) -> bool:
 def run(stages: Iterable[str]) -> int:
     """Force the given stages, then bring everything up to date. Returns DVC's exit code."""
     dvc = [sys.executable, "-m", "dvc", "repro"]
-    forced = subprocess.run([*dvc, "--force", "--single-item", *stages], check=False)
-    return forced.returncode or subprocess.run(dvc, check=False).returncode
+    return processes.run([*dvc, "--force", "--single-item", *stages]) or processes.run(dvc)

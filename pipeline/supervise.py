@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from pipeline import processes, progress, store
-from pipeline.errors import UserError
+from pipeline.errors import WorkError
 from pipeline.probes import placement
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -54,7 +54,8 @@ def run(
     Returns the record it made as JSON, or why there is none: an exception, a signal, or the timeout.
 
     Raises:
-        UserError: there are no such cores, or the worker found a mistake that the user must mend.
+        UserError: there are no such cores.
+        WorkError: the worker found a mistake that the user must mend.
     """
     placement.require(cores)
     start = time.monotonic()
@@ -66,7 +67,7 @@ def run(
         wall_s = time.monotonic() - start
         result: dict[str, Any] = store.read_json(result_path) if result_path.exists() else {"failed": ending}
     if "user_error" in result:
-        raise UserError(result["user_error"])
+        raise WorkError(result["user_error"])
     if "failed" in result:
         return Failure(f"{result['failed']} (log: {log})", wall_s)
     return dict(result["record"])

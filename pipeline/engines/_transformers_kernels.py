@@ -114,19 +114,25 @@ def _held(module: Any) -> Iterator[Any]:
     """Parameters, buffers, and what bitsandbytes keeps beside them: `quant_state` of 4-bit layers, `state` of 8-bit."""
     yield from module.parameters(recurse=False)
     yield from module.buffers(recurse=False)
+    for _, tensor in beside(module):
+        yield tensor
+
+
+def beside(module: Any) -> Iterator[tuple[str, Any]]:
+    """Names and tensors that bitsandbytes keeps in a layer that are neither parameters nor buffers."""
     for attribute in ("quant_state", "state"):
-        yield from _beside(getattr(module, attribute, None))
+        yield from _inside(getattr(module, attribute, None))
 
 
-def _beside(state: Any) -> Iterator[Any]:
+def _inside(state: Any) -> Iterator[tuple[str, Any]]:
     """Tensors among the attributes of a state; with double quantization one of them is a state of the same class."""
     import torch
 
-    for value in vars(state).values() if hasattr(state, "__dict__") else ():
+    for name, value in vars(state).items() if hasattr(state, "__dict__") else ():
         if isinstance(value, torch.Tensor):
-            yield value
+            yield name, value
         elif type(value) is type(state):
-            yield from _beside(value)
+            yield from ((f"{name}.{inner}", tensor) for inner, tensor in _inside(value))
 
 
 def _parts(tensor: Any) -> Iterator[Any]:

@@ -32,6 +32,9 @@ def load(artifact: Path, options: EngineOptions) -> TransformersSession:
     """Load a complete artifact onto one device, settled: what the session tells of itself no longer changes.
 
     Sets torch's thread count for this process, as every worker process loads one model only.
+
+    Raises:
+        ValueError: the artifact lacks tensors that the model needs, or has them in other shapes.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -39,14 +42,15 @@ def load(artifact: Path, options: EngineOptions) -> TransformersSession:
     # bitsandbytes logs a warning in each layer at each token when activations are not float16, and that takes time.
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     device_probe.set_threads(options.device, options.threads)
-    model = AutoModelForCausalLM.from_pretrained(
-        artifact,
-        dtype=getattr(torch, options.compute_dtype),
-        device_map=options.device,
-        local_files_only=True,
-        use_safetensors=True,
-        **_quantization_at_load(artifact),
-    )
+    with _transformers_weights.all_there():
+        model = AutoModelForCausalLM.from_pretrained(
+            artifact,
+            dtype=getattr(torch, options.compute_dtype),
+            device_map=options.device,
+            local_files_only=True,
+            use_safetensors=True,
+            **_quantization_at_load(artifact),
+        )
     model.eval()
     session = TransformersSession(model, options)
     if not session.misplaced():
@@ -201,7 +205,7 @@ class TransformersSession:
         are not always leaves.
         """
         for name, module in self._model.named_modules():
-            if ".layers." in name and hasattr(module, "in_features"):
+            if checkpoint.block(name) and hasattr(module, "in_features"):
                 yield module
 
 

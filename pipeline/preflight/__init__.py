@@ -32,10 +32,18 @@ def problems(settings: Params) -> list[str]:
     return [
         *faulty_source,
         *texts.problems(settings),
-        *([] if faulty_source else [*model.layer_problems(settings), *model.context_problems(settings)]),
+        *([] if faulty_source else _problems_of_the_base(settings)),
         *machine.problems(settings),
         *toolchains.problems(_toolchains(settings)),
         *([] if faulty_source else [*memory.problems(settings), *disk.problems(settings)]),
+    ]
+
+
+def _problems_of_the_base(settings: Params) -> list[str]:
+    return [
+        *model.layer_problems(settings),
+        *model.context_problems(settings),
+        *texts.short_sample_problems(settings),
     ]
 
 
@@ -52,7 +60,12 @@ def notes(settings: Params) -> list[str]:
 
 def after_base_problems(settings: Params) -> list[str]:
     """What can be told only once the base model is there, where its source did not tell it."""
-    return [*model.layer_problems(settings), *memory.problems(settings), *disk.problems(settings)]
+    return [
+        *model.layer_problems(settings),
+        *texts.short_sample_problems(settings),
+        *memory.problems(settings),
+        *disk.problems(settings),
+    ]
 
 
 def check(path: Path = store.PARAMS) -> Checked:

@@ -10,32 +10,53 @@ from pipeline import checkpoint, store
 from pipeline.metrics.display import memory
 from pipeline.params import Params
 from pipeline.preflight.memory import parameter_count
+from pipeline.preflight.texts import quantizer_settings
+from pipeline.quantizers import QuantizerSettings
 
 MARGIN = 1.2
 
 
 def problems(settings: Params) -> Iterator[str]:
     """Too little room for the artifacts; nothing while the base model's size is out of reach."""
-    needed, count, free = _needed(settings)
-    if needed > free:
+    needed, temporary, count, free = _needed(settings)
+    if needed + temporary > free:
         yield (
-            f"disk: {count} artifacts and their DVC cache may need {memory(needed)}, but only {memory(free)} are free; "
-            "make room, remove variants, or move the cache with `dvc cache dir`"
+            f"disk: {count} artifacts and their DVC cache may need {memory(needed + temporary)}, but only "
+            f"{memory(free)} are free; make room, remove variants, or move the cache with `dvc cache dir`"
         )
 
 
 def notes(settings: Params) -> Iterator[str]:
-    needed, count, free = _needed(settings)
+    needed, temporary, count, free = _needed(settings)
     if needed:
+        beside = f", and {memory(temporary)} more while one is made" if temporary else ""
         yield (
             f"disk: {count} artifacts take {memory(needed)} at most by estimate ({MARGIN:g} × 2 copies, folder and DVC "
-            f"cache, × 2 bytes per weight); {memory(free)} are free"
+            f"cache, × {_bytes_per_weight(settings)} bytes per weight){beside}; {memory(free)} are free"
         )
 
 
-def _needed(settings: Params) -> tuple[float, int, float]:
-    """Bytes for the missing artifacts, each in 16 bits at most and again in DVC's cache; their number; free bytes."""
-    absent = [name for name in settings.variants if not checkpoint.is_complete(store.artifact(name))]
-    missing = [*absent, *([] if checkpoint.is_complete(store.BASE) else ["base"])]
+def _needed(settings: Params) -> tuple[float, float, int, float]:
+    """Bytes for the missing artifacts and as many in DVC's cache; bytes beside them while one is made; the artifacts'
+    number; free bytes."""
+    wanted = _wanted(settings)
+    base = [] if checkpoint.is_complete(store.BASE) else [QuantizerSettings()]
     parameters = parameter_count(settings) or 0
-    return MARGIN * 2 * 2 * parameters * len(missing), len(missing), shutil.disk_usage(Path()).free
+    stored = sum(missing.stored_bytes(parameters) for missing in (*wanted, *base))
+    temporary = max((missing.temporary_bytes(parameters) for missing in wanted), default=0.0)
+    return MARGIN * 2 * stored, temporary, len(wanted) + len(base), shutil.disk_usage(Path()).free
+
+
+def _bytes_per_weight(settings: Params) -> str:
+    """As in "2" or "2 to 4"."""
+    found = sorted({missing.stored_bytes(1) for missing in (QuantizerSettings(), *_wanted(settings))})
+    return " to ".join(f"{size:g}" for size in dict.fromkeys((found[0], found[-1])))
+
+
+def _wanted(settings: Params) -> list[QuantizerSettings]:
+    """The settings of the variants whose artifacts are missing."""
+    return [
+        quantizer_settings(variant)
+        for name, variant in settings.variants.items()
+        if not checkpoint.is_complete(store.artifact(name))
+    ]

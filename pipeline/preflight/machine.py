@@ -40,11 +40,12 @@ def device_problems(runtime: Runtime) -> Iterator[str]:
 def notes(settings: Params) -> Iterator[str]:
     """A GPU that will lie idle, and variants whose weights no kernel here reads as they are stored."""
     device = device_here(settings)
+    dtype = getattr(settings.runtime.compute_dtype, device)
     gpus, _ = hardware.gpus()
     if settings.runtime.device == "auto" and gpus and device == "cpu":
         yield f"runtime.device: auto means the CPU here, though there is a GPU: {gpu_unusable(gpus[0])}"
     for name, variant in settings.variants.items():
-        kernel = quantizer_settings(variant).kernel(device)
+        kernel = quantizer_settings(variant).kernel(device, dtype)
         if kernel is None or kernel.breaks:
             continue
         why = kernel.unfit or too_old(kernel, hardware.compute_capability())
@@ -61,8 +62,9 @@ def too_old(kernel: Kernel, found: Reading) -> str | None:
 
 def _kernel_problems(settings: Params) -> Iterator[str]:
     device = device_here(settings)
+    dtype = getattr(settings.runtime.compute_dtype, device)
     for name, variant in settings.variants.items():
-        kernel = quantizer_settings(variant).kernel(device)
+        kernel = quantizer_settings(variant).kernel(device, dtype)
         if kernel is not None and kernel.breaks:
             yield f"variants.{name}: kernel {kernel.name} {kernel.breaks}; give other settings, or another device"
 

@@ -11,11 +11,11 @@ from pipeline.params import Params
 from pipeline.preflight import machine, model
 from pipeline.preflight.texts import calibration_tokens, quantizer_settings
 from pipeline.probes import hardware
+from pipeline.quantizers import DTYPE_BYTES
 from pipeline.records import Reading, known, missing
 
 LIBRARIES_BYTES = 0.75 * GIB
 """What a worker takes before it loads a model: torch, transformers and a quantization library, as measured."""
-BYTES_PER_WEIGHT = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ def notes(settings: Params) -> Iterator[str]:
     parameters, base, folder = parameter_count(settings), model.shape(settings), model.checkpoint_folder(settings)
     if parameters is None or base is None or folder is None:
         return
-    here = room(settings)
+    here, device = room(settings), machine.device_here(settings)
     for name, variant in settings.variants.items():
         if checkpoint.is_complete(store.artifact(name)):
             continue
         wanted = quantizer_settings(variant)
-        parts = wanted.working_bytes(base, parameters, calibration_tokens(wanted, folder))
+        parts = wanted.working_bytes(base, parameters, calibration_tokens(wanted, folder), device)
         if parts:
             yield f"variants.{name}: {estimate('memory for quantizing', {**parts, 'libraries': LIBRARIES_BYTES}, here)}"
-    dtype = getattr(settings.runtime.compute_dtype, machine.device_here(settings))
+    dtype = getattr(settings.runtime.compute_dtype, device)
     loaded = {
-        f"baseline and variant in {dtype}, where neither is quantized": 2.0 * BYTES_PER_WEIGHT[dtype] * parameters,
+        f"baseline and variant in {dtype}, where neither is quantized": 2.0 * DTYPE_BYTES[dtype] * parameters,
         "libraries of two processes": 2 * LIBRARIES_BYTES,
     }
     yield f"benchmark: {estimate('two models loaded at once', loaded, here)}; where they do not fit, one at a time is"

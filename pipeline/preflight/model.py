@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline import checkpoint, installed, model_shape, plugins, store
-from pipeline.model_shape import ROW_PARALLEL, ModelShape
+from pipeline.model_shape import KEY_VALUE, ROW_PARALLEL, ModelShape
 from pipeline.params import Model, Params
 
 
@@ -40,7 +40,7 @@ def layer_problems(settings: Params) -> list[str]:
     base = shape(settings)
     if base is None:
         return []
-    found = [*_architecture_problems(base), *_tensor_parallel_problems(base)]
+    found = [*_architecture_problems(base), *_layout_problems(base), *_tensor_parallel_problems(base)]
     for name, variant in settings.variants.items():
         quantizer = plugins.load("pipeline.quantizers", variant.quantizer)
         wanted = quantizer.Settings.model_validate(variant.settings)
@@ -57,15 +57,34 @@ def _architecture_problems(base: ModelShape) -> Iterator[str]:
         )
 
 
+def _layout_problems(base: ModelShape) -> Iterator[str]:
+    if not base.linears:
+        yield (
+            "model: its layers cannot be told from its tensors, since none is a matrix named `weight` in a numbered "
+            "block, as in `model.layers.0.mlp.up_proj.weight`; give a checkpoint as save_pretrained of transformers "
+            "writes it"
+        )
+
+
 def _tensor_parallel_problems(base: ModelShape) -> Iterator[str]:
     devices = base.tensor_parallel
     if devices == 1:
         return
     if base.attention_heads is not None and base.attention_heads % devices:
         yield f"serving.tensor_parallel: {devices} does not divide the model's {base.attention_heads} attention heads"
+    shared = base.kv_heads
+    copied = shared is not None and devices > shared and devices % shared == 0
+    if shared is not None and shared % devices and not copied:
+        yield (
+            f"serving.tensor_parallel: {devices} neither divides the model's {shared} key-value heads nor is a "
+            "multiple of them"
+        )
     uneven = {}
     for layer in reversed(base.linears):
         leaf = layer.name.rsplit(".", 1)[-1]
+        if copied and leaf in KEY_VALUE:
+            # Each device holds a whole head, together with others (docs.vllm.ai, "Parallelism and Scaling").
+            continue
         side, size = ("input", layer.in_features) if leaf in ROW_PARALLEL else ("output", layer.out_features)
         if size % devices:
             uneven[leaf] = f"{layer.name} has {size} {side} features"

@@ -20,6 +20,24 @@ def problems(settings: Params) -> Iterator[str]:
     yield from judge_problems(settings.eval_sets, settings.judge)
 
 
+def short_sample_problems(settings: Params) -> Iterator[str]:
+    """Sets that are large enough only with samples that are too short; nothing while the model is out of reach."""
+    folder = model.checkpoint_folder(settings)
+    if folder is None:
+        return
+    for name, variant in settings.variants.items():
+        asked: calibration.CalibrationSettings | None = getattr(quantizer_settings(variant), "calibration", None)
+        if asked is None or calibration.set_problems(asked.set):
+            continue
+        have = len(calibration.texts(asked.set))
+        usable = have - calibration.too_short(asked.set, folder)
+        if usable < asked.samples <= have:
+            yield (
+                f"variants.{name}.settings.calibration.samples: {asked.samples} asked for, but only {usable} of the "
+                f"{have} in set {asked.set} have at least {calibration.MIN_TOKENS} tokens"
+            )
+
+
 def notes(settings: Params) -> Iterator[str]:
     """Variants whose calibration text is shorter than their method wants; nothing while the model is out of reach."""
     folder, base = model.checkpoint_folder(settings), model.shape(settings)

@@ -20,7 +20,7 @@ Heavy packages are imported inside `quantize`, so that reading params.yaml stays
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ from pydantic import BaseModel, ConfigDict
 from pipeline.artifact_records import Attempt
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
+
+DTYPE_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes of a number in the torch dtypes that models work in."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,25 @@ class QuantizerSettings(BaseModel):
     """What preflight asks may be answered by overriding; the answers here are those of a method that loads the model in
     16 bits and looks at no text."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int, device: str) -> dict[str, float]:
         """An estimate of the memory that quantizing takes at once: what for → bytes, beside the libraries themselves.
 
         Args:
             parameters: weights of the base model.
             tokens: of the calibration text; 0 where there is none.
+            device: `cpu` or `cuda`.
         """
         return {"weights in 16 bits": 2.0 * parameters}
+
+    def stored_bytes(self, parameters: int) -> float:
+        """Bytes of the artifact at most."""
+        return 2.0 * parameters
+
+    def temporary_bytes(self, parameters: int) -> float:
+        """Bytes that are written beside the artifact while it is made, and then removed."""
+        return 0.0
 
     def tokens_needed(self, model: ModelShape) -> tuple[int, str] | None:
         """Calibration tokens under which the method is on uncertain ground, and why; None where it needs none."""
@@ -73,8 +85,9 @@ class QuantizerSettings(BaseModel):
         """
         return False
 
-    def kernel(self, device: str) -> Kernel | None:
-        """The kernel made for these weights on `cpu` or `cuda`; None where nothing is known to be needed."""
+    def kernel(self, device: str, compute_dtype: str) -> Kernel | None:
+        """The kernel made for these weights on `cpu` or `cuda`, in a model that computes in the torch dtype of that
+        name; None where nothing is known to be needed."""
         return None
 
 

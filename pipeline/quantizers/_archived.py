@@ -59,12 +59,8 @@ def load(job: QuantizeJob) -> Any:
             trust_remote_code=False,
             output_loading_info=True,
         )
-    faulty = {kind: sorted(map(str, names)) for kind, names in info.items() if names}
-    if faulty:
-        raise ValueError(
-            "transformers 4 would change the base model on loading: "
-            + "; ".join(f"{kind.replace('_', ' ')} {', '.join(names[:3])}" for kind, names in faulty.items())
-        )
+    if faults := checkpoint.faults_on_loading(info):
+        raise ValueError(f"transformers 4 would change the base model on loading: {faults}")
     # As autoawq's own from_pretrained sets it: else every pass of its search would go on in the same cache.
     model.config.use_cache = False
     return model.eval()

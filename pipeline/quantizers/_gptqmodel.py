@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
 from pipeline.quantizers import (
+    DTYPE_BYTES,
     Kernel,
     Quantized,
     QuantizeJob,
@@ -98,7 +99,7 @@ class GridSettings(QuantizerSettings):
     skip_modules: list[str] = Field(default=[])
     """Linear layers left unquantized: full names, or last parts of names such as `down_proj`."""
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         return GPTQ_KERNELS[device].fitting(self.bits, self.group_size, self.sym)
 
 
@@ -111,18 +112,18 @@ class Settings(QuantizerSettings):
     """Linear layers left unquantized: full names, or last parts of names such as `down_proj`."""
     fallback: Literal["rtn", "midpoint", "mean", "median", "stdclip"] | None = "rtn"
     """How a layer is rounded that too few calibration tokens reach, as happens to experts; None: that is an error."""
-    fallback_share: float = Field(default=0.005, ge=0, lt=1)
+    fallback_share: float = Field(default=0.005, gt=0, lt=1)
     """Too few are less than this share of the calibration tokens."""
-    experts_per_token: int | Literal["all"] | None = None
+    experts_per_token: Annotated[int, Field(ge=1)] | Literal["all"] | None = None
     """Experts that each token is sent to while calibrating a mixture of experts; None: as the model does."""
     batch_size: int = Field(default=1, ge=1)
     """Calibration samples that pass through the model together: more need more memory and take less time."""
     calibration: CalibrationSettings
 
-    def search_bytes(self, model: ModelShape, tokens: int) -> dict[str, float]:
+    def search_bytes(self, model: ModelShape, tokens: int, dtype: str) -> dict[str, float]:
         """Of `working_bytes`, what passing the calibration text through takes: one block's input and output."""
         width = model.hidden_size or model.widest_input
-        return {"a block's input and output on the calibration text": 2.0 * 4 * tokens * width}
+        return {"a block's input and output on the calibration text": 2.0 * DTYPE_BYTES[dtype] * tokens * width}
 
 
 def check(settings: Settings, model: ModelShape, group_sizes: Sequence[int] = GROUP_SIZES) -> list[str]:
@@ -142,7 +143,7 @@ def layer_problems(
     """What is wrong with `skip_modules` and `group_size`."""
     quantized = kept(settings.skip_modules, model.linears)
     found = module_name_problems("skip_modules", settings.skip_modules, model.linears)
-    if not quantized:
+    if model.linears and not quantized:
         found.append("skip_modules: nothing is left to quantize; take some out")
     return found + group_size_problems(settings.group_size, model, group_sizes, quantized)
 
@@ -188,6 +189,7 @@ def quantize(job: QuantizeJob, config: Any, backend: Any, dtype: str, batch_size
     model = GPTQModel.load(
         str(job.base), config, device=job.device, dtype=getattr(torch, dtype), trust_remote_code=False
     )
+    patterns = list(model.quantize_config.dynamic or {})
     model.layer_callback = _LayerProgress(model.model.config.num_hidden_layers)
     model.quantize(
         [{"input_ids": list(ids), "attention_mask": [1] * len(ids)} for ids in job.calibration],
@@ -196,8 +198,29 @@ def quantize(job: QuantizeJob, config: Any, backend: Any, dtype: str, batch_size
         backend=backend,
         calibration_data_min_length=CALIBRATION_MIN_TOKENS,
     )
+    dropped = uncalibrated(patterns, model.quantize_config.dynamic or {})
+    if dropped:
+        named = ", ".join(dropped[:3]) + (f" and {len(dropped) - 3} more" if len(dropped) > 3 else "")
+        raise RuntimeError(
+            f"no calibration tokens reached {named}, so GPTQModel would leave them unquantized; give more calibration "
+            "samples, set settings.fallback to a rounding, or name them in settings.skip_modules"
+        )
     modules = save(model, job.out)
     return Quantized(modules, without_calibration(model.quant_log, modules))
+
+
+def uncalibrated(before: Iterable[str], after: Iterable[str]) -> list[str]:
+    """The modules that GPTQModel dropped while it quantized, since no calibration token reached them.
+
+    Without a fallback it puts them among the patterns of what is left out, escaped, and says so in its log alone
+    (7.6.0, looper/stage_subset.py).
+
+    Args:
+        before: the patterns of its `dynamic` as they were given.
+        after: as they are when it is done.
+    """
+    known = set(before)
+    return [re.sub(r"\\(.)", r"\1", new[2:]) for new in after if new not in known and new.startswith("-:")]
 
 
 def save(model: Any, out: Path) -> list[str]:

@@ -22,7 +22,8 @@ def problems(skip_modules: Sequence[str], model: ModelShape) -> list[str]:
         found.append(
             f"skip_modules: put {LM_HEAD} in; it shares the input embedding's weights, which cannot be quantized for it"
         )
-    if set(modules_named(skip_modules, model.all_linears)) == {layer.name for layer in model.all_linears}:
+    everything = {layer.name for layer in model.all_linears}
+    if everything and set(modules_named(skip_modules, model.all_linears)) == everything:
         found.append("skip_modules: nothing is left to quantize; take some out")
     return found
 
@@ -33,6 +34,19 @@ def full_names(job: QuantizeJob) -> list[str]:
     Libraries take parts of names otherwise than meant here: transformers would skip `gate_up_proj` for `up_proj`.
     """
     return modules_named(job.settings.skip_modules, _modules(model_shape.read(job.base)))
+
+
+def require_some(modules: Sequence[str], package: str, more: str = "") -> None:
+    """That a library which looks for layers by their class found any: it leaves out others without a word.
+
+    Raises:
+        RuntimeError: it found none, so that the artifact would be the base itself.
+    """
+    if not modules:
+        raise RuntimeError(
+            f"{package} quantized no layer of this model: it does not know the class of its linear layers{more}; use "
+            "another quantizer"
+        )
 
 
 def _modules(model: ModelShape) -> list[Linear]:

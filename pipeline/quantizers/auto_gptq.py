@@ -19,6 +19,7 @@ from pipeline.artifact_records import Attempt
 from pipeline.calibration import CalibrationSettings
 from pipeline.model_shape import ModelShape
 from pipeline.quantizers import (
+    DTYPE_BYTES,
     Kernel,
     Quantized,
     QuantizeJob,
@@ -81,13 +82,13 @@ class Settings(QuantizerSettings):
     """Keep the inputs of the layers on the GPU while the base is quantized there; in main memory otherwise."""
     calibration: CalibrationSettings
 
-    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int, device: str) -> dict[str, float]:
         # Those of a block that share a pass hold X·Xᵀ in float32 at once, and the inverse of one is worked on.
         inputs = {layer.name.rsplit(".", 1)[-1]: layer.in_features for layer in model.linears}
-        width = model.hidden_size or model.widest_input
+        width, dtype = model.hidden_size or model.widest_input, _archived.WORKING_DTYPE[device]
         return {
-            "weights in float32": 4.0 * parameters,
-            "a block's input and output on the calibration text": 2.0 * 4 * tokens * width,
+            f"weights in {dtype}": float(DTYPE_BYTES[dtype] * parameters),
+            "a block's input and output on the calibration text": 2.0 * DTYPE_BYTES[dtype] * tokens * width,
             "a block's Hessians": 4.0 * (sum(n**2 for n in inputs.values()) + 2 * model.widest_input**2),
         }
 
@@ -97,7 +98,7 @@ class Settings(QuantizerSettings):
             "with fewer tokens than a layer has inputs, its Hessian can be inverted by damping alone",
         )
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         return KERNELS[device].fitting(self.bits, self.group_size, self.sym)
 
 

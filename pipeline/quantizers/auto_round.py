@@ -45,7 +45,10 @@ class Settings(_gptqmodel.GridSettings):
     what is left at the end is not used."""
     calibration: CalibrationSettings
 
-    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+    def tokens_needed(self, model: ModelShape) -> tuple[int, str]:
+        return self.window_tokens, "they may not fill one window (window_tokens), without which nothing can be tuned"
+
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int, device: str) -> dict[str, float]:
         width = model.hidden_size or model.widest_input
         return {
             "weights in 16 bits": 2.0 * parameters,
@@ -58,6 +61,8 @@ def check(settings: Settings, model: ModelShape) -> list[str]:
     most = settings.calibration.samples * settings.calibration.max_tokens
     if most < settings.window_tokens:
         found.append(f"window_tokens {settings.window_tokens}: the calibration samples have {most} tokens at most")
+    if model.context_length is not None and settings.window_tokens > model.context_length:
+        found.append(f"window_tokens {settings.window_tokens}: exceeds the model's context of {model.context_length}")
     return found
 
 

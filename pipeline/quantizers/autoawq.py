@@ -18,6 +18,7 @@ from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
 from pipeline.quantizers import (
+    DTYPE_BYTES,
     Kernel,
     Quantized,
     QuantizeJob,
@@ -71,15 +72,15 @@ class Settings(QuantizerSettings):
     """Blocks of calibration tokens that run through a layer together: fewer need less memory. None: all."""
     calibration: CalibrationSettings
 
-    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
-        width = model.hidden_size or model.widest_input
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int, device: str) -> dict[str, float]:
+        width, dtype = model.hidden_size or model.widest_input, _archived.WORKING_DTYPE[device]
         return {
-            "weights in float32": 4.0 * parameters,
-            "a block's input and output on the calibration text": 2.0 * 4 * tokens * width,
+            f"weights in {dtype}": float(DTYPE_BYTES[dtype] * parameters),
+            "a block's input and output on the calibration text": 2.0 * DTYPE_BYTES[dtype] * tokens * width,
             "the bound on the search (search_memory_mib)": float(self.search_memory_mib * 2**20),
         }
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         return KERNELS[device].fitting(self.bits, self.group_size, sym=False)
 
 

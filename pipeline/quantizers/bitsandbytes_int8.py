@@ -26,7 +26,7 @@ class Settings(QuantizerSettings):
     skip_modules: list[str] = Field(default=["lm_head"])
     """Modules left unquantized: full names, or last parts of names such as `down_proj`."""
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         return KERNELS[device]
 
 
@@ -51,6 +51,7 @@ def quantize(job: QuantizeJob) -> Quantized:
             llm_int8_skip_modules=_skipping.full_names(job),
         ),
     )
-    model.save_pretrained(job.out)
     modules = [name for name, module in model.named_modules() if isinstance(module, bitsandbytes.nn.Linear8bitLt)]
+    _skipping.require_some(modules, "bitsandbytes")
+    model.save_pretrained(job.out)
     return Quantized(modules)

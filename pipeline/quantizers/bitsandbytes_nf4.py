@@ -65,6 +65,7 @@ def quantize(job: QuantizeJob) -> Quantized:
     config = _config(job)
     model = _load(job.base, job.device, dtype=torch.float16, quantization_config=config)
     modules = list(_layers(model))
+    _skipping.require_some(modules, "bitsandbytes")
     _require_fitting(model, job.device)
     if settings.store == "at_load":
         _store_unquantized(job, config)

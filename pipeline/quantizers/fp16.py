@@ -16,7 +16,7 @@ TOOLCHAIN = None
 
 
 class Settings(QuantizerSettings):
-    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int, device: str) -> dict[str, float]:
         return {}
 
 

@@ -47,14 +47,14 @@ class Settings(_gptqmodel.Settings):
     scale_search_chunked_activations: bool = True
     """Whether the search passes its activations through in parts: slower, with less memory."""
 
-    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int, device: str) -> dict[str, float]:
         return {
             "weights in 16 bits": 2.0 * parameters,
-            **self.search_bytes(model, tokens),
+            **self.search_bytes(model, tokens, WORKING_DTYPE),
             "the bound on the search (search_memory_mib)": float(self.search_memory_mib * 2**20),
         }
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         return KERNELS[device].fitting(self.bits, self.group_size, self.sym)
 
 

@@ -12,7 +12,15 @@ from pydantic import Field
 
 from pipeline.artifact_records import Attempt
 from pipeline.model_shape import ModelShape
-from pipeline.quantizers import Kernel, Quantized, QuantizeJob, QuantizerSettings, _gptq_damping, _gptqmodel
+from pipeline.quantizers import (
+    DTYPE_BYTES,
+    Kernel,
+    Quantized,
+    QuantizeJob,
+    QuantizerSettings,
+    _gptq_damping,
+    _gptqmodel,
+)
 
 FORMAT = "gptq"
 PACKAGES = _gptqmodel.PACKAGES
@@ -64,12 +72,13 @@ class Settings(_gptqmodel.Settings):
     dynamic: dict[str, Override] = Field(default={})
     """Regular expression over full module names → what those layers have of their own. The first that fits counts."""
 
-    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int, device: str) -> dict[str, float]:
         # One block's layers wait together; each holds X·Xᵀ in float32, and its inverse while it is worked on.
         inputs = {layer.name.rsplit(".", 1)[-1]: layer.in_features for layer in model.linears}
+        dtype = WORKING_DTYPE[device]
         return {
-            "weights in float32": 4.0 * parameters,
-            **self.search_bytes(model, tokens),
+            f"weights in {dtype}": float(DTYPE_BYTES[dtype] * parameters),
+            **self.search_bytes(model, tokens, dtype),
             "a block's Hessians": 4.0 * (sum(n**2 for n in inputs.values()) + 2 * model.widest_input**2),
         }
 
@@ -79,7 +88,7 @@ class Settings(_gptqmodel.Settings):
             "with fewer tokens than a layer has inputs, its Hessian can be inverted by damping alone",
         )
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         return _gptqmodel.GPTQ_KERNELS[device].fitting(self.bits, self.group_size, self.sym)
 
 
@@ -89,10 +98,15 @@ def check(settings: Settings, model: ModelShape) -> list[str]:
 
 def _combination_problems(settings: Settings) -> Iterator[str]:
     yield from _order_problems("", settings)
+    yield from _ladder_problems("damp_retries", settings)
+
+
+def _ladder_problems(place: str, settings: Settings) -> Iterator[str]:
+    """A ladder of dampings that would leave the range; `place` is the setting that is told of it."""
     highest = settings.damp_percent + settings.damp_retries * settings.damp_auto_increment
     if highest >= 1:
         yield (
-            f"damp_retries: the last try would damp by {highest:g}, but it must stay under 1; lower damp_percent, "
+            f"{place}: the last try would damp by {highest:g}, but it must stay under 1; lower damp_percent, "
             "damp_auto_increment or damp_retries"
         )
 
@@ -124,6 +138,8 @@ def _dynamic_problems(settings: Settings, model: ModelShape) -> Iterator[str]:
         ordered = {"act_group_aware", "static_groups"} & override.model_fields_set
         if ordered:
             yield from _order_problems(f"{place}.", own)
+        if override.damp_percent is not None:
+            yield from _ladder_problems(f"{place}.damp_percent", own)
 
 
 def quantize(job: QuantizeJob) -> Quantized:

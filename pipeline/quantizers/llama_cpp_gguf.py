@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,10 +53,10 @@ class Settings(QuantizerSettings):
     type: FileType = "Q4_K_M"
     """What llama.cpp calls the file; the types of its tensors follow from it."""
     output_tensor_type: TensorType | None = None
-    """Of the output layer's matrix; None leaves the choice to llama.cpp."""
+    """Of the output layer's matrix, be it the input embedding's too (tied); None leaves the choice to llama.cpp."""
     token_embedding_type: TensorType | None = None
-    """Of the input embedding, which is the output layer's too where the two are tied; None leaves the choice to
-    llama.cpp."""
+    """Of the input embedding; where it is the output layer's too, this counts before `output_tensor_type`. None leaves
+    the choice to llama.cpp."""
     quantize_output_tensor: bool = True
     """Whether an output layer with a matrix of its own is quantized at all."""
     pure: bool = False
@@ -64,9 +64,41 @@ class Settings(QuantizerSettings):
     tokenizer: Literal["include", "none"] = "include"
     """Whether the file holds the tokenizer, as whoever serves it with llama.cpp needs; measuring does not."""
 
+    def stored_bytes(self, parameters: int) -> float:
+        types = {self.type, self.output_tensor_type, self.token_embedding_type}
+        return (4.0 if "F32" in types else 2.0) * parameters
+
+    def temporary_bytes(self, parameters: int) -> float:
+        return 2.0 * parameters
+
 
 def check(settings: Settings, model: ModelShape) -> list[str]:
-    return [f"type: {problem}" for problem in _gguf_conversion.unknown_architecture(model.architecture)]
+    config = {**model.config, "architectures": [model.architecture]}
+    return [
+        *(f"type: {problem}" for problem in _gguf_conversion.problems(config)),
+        *_combination_problems(settings, tied=model.lm_head is None),
+    ]
+
+
+def _combination_problems(settings: Settings, *, tied: bool) -> Iterator[str]:
+    """Settings that would change nothing."""
+    if settings.pure and settings.type in FLOATS:
+        yield f"pure: true is about the mix of types that quantize, and type {settings.type} quantizes nothing"
+    if not settings.quantize_output_tensor and tied:
+        yield (
+            "quantize_output_tensor: false is about an output layer with a matrix of its own, and this model's is the "
+            "input embedding's (tied); give token_embedding_type: F16 to keep it in 16 bits"
+        )
+    if tied and settings.output_tensor_type is not None and settings.token_embedding_type is not None:
+        yield (
+            f"output_tensor_type: {settings.output_tensor_type} is never used, since output layer and input embedding "
+            "are one matrix (tied), for which token_embedding_type decides; give one of them"
+        )
+    if not settings.quantize_output_tensor and settings.output_tensor_type is not None:
+        yield (
+            f"output_tensor_type: {settings.output_tensor_type} is never used, since quantize_output_tensor is false; "
+            "give one of them"
+        )
 
 
 def quantize(job: QuantizeJob) -> Quantized:
@@ -94,7 +126,7 @@ def quantized_modules(names: Mapping[str, str], types: Mapping[str, str]) -> lis
     return [
         name.removesuffix(".weight")
         for name, known in names.items()
-        if (".layers." in name or name == "lm_head.weight") and types[known] not in FLOATS
+        if (checkpoint.block(name) or name == "lm_head.weight") and types[known] not in FLOATS
     ]
 
 

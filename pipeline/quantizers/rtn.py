@@ -18,7 +18,7 @@ WORKING_DTYPE = "float32"
 
 
 class Settings(_gptqmodel.GridSettings):
-    def working_bytes(self, model: ModelShape, parameters: int, tokens: int) -> dict[str, float]:
+    def working_bytes(self, model: ModelShape, parameters: int, tokens: int, device: str) -> dict[str, float]:
         return {"weights in 32 bits": 4.0 * parameters}
 
 

@@ -30,12 +30,12 @@ class Settings(QuantizerSettings):
     skip_modules: list[str] = Field(default=["lm_head"])
     """Modules left unquantized, by their name or the last part of it."""
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         if self.activations == "none":
             return Kernel(PRODUCT, unfit="needs FP8 activations, and settings.activations is none")
         if device == "cpu":
             return Kernel(PRODUCT, unfit="multiplies FP8 on GPUs alone", sole=True)
-        return Kernel(PRODUCT, capability=CAPABILITY, sole=True)
+        return Kernel(PRODUCT, capability=CAPABILITY, sole=True, breaks=_unfit_dtype(self, compute_dtype))
 
 
 def check(settings: Settings, model: ModelShape) -> list[str]:
@@ -62,6 +62,16 @@ def quantize(job: QuantizeJob) -> Quantized:
     return _torchao.quantize(job, config, job.compute_dtype)
 
 
+def _unfit_dtype(settings: Settings, compute_dtype: str) -> str | None:
+    """Why FP8 products do not go with what the model computes in, in words that follow the kernel's name."""
+    if settings.granularity != "row" or compute_dtype == "bfloat16":
+        return None
+    return (
+        f"gives bfloat16 alone where rows have scales of their own (granularity: row), and runtime.compute_dtype is "
+        f"{compute_dtype}: set that to bfloat16, or settings.granularity to tensor"
+    )
+
+
 def _require_fp8_units(job: QuantizeJob) -> None:
     import torch
     from torchao.utils import is_MI300, is_sm_at_least_89
@@ -73,8 +83,5 @@ def _require_fp8_units(job: QuantizeJob) -> None:
             f"Hopper and later) or an AMD MI300, and this is {here}; settings.activations: none keeps the weights "
             "alone in FP8 and runs here"
         )
-    if job.settings.granularity == "row" and job.compute_dtype != "bfloat16":
-        raise RuntimeError(
-            f"unsupported here: with a scale per row, FP8 products come out in bfloat16, and runtime.compute_dtype is "
-            f"{job.compute_dtype}; set that to bfloat16, or settings.granularity to tensor"
-        )
+    if unfit := _unfit_dtype(job.settings, job.compute_dtype):
+        raise RuntimeError(f"unsupported here: {PRODUCT} {unfit}")

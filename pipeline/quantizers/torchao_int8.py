@@ -28,7 +28,7 @@ class Settings(QuantizerSettings):
     skip_modules: list[str] = Field(default=["lm_head"])
     """Modules left unquantized, by their name or the last part of it."""
 
-    def kernel(self, device: str) -> Kernel:
+    def kernel(self, device: str, compute_dtype: str) -> Kernel:
         floats = "needs INT8 activations, and settings.activations is none"
         return Kernel(PRODUCT, unfit=floats if self.activations == "none" else None)
 

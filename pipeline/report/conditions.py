@@ -255,8 +255,8 @@ def _calibration(evidence: VariantEvidence) -> str:
     if use is None:
         return ""
     return (
-        f"calibrated on {use.set_name} {use.set_version}: {use.samples_kept} samples kept, {use.samples_dropped} "
-        f"dropped, of {use.samples_total}; {use.tokens} tokens"
+        f"calibrated on {use.set_name} {use.set_version}: {use.samples_kept} of {use.samples_total} samples, "
+        f"{use.tokens} tokens"
     )
 
 

@@ -188,8 +188,8 @@ class Swap:
             yield name, self.base.get_parameter(name)
 
     def _moved_with(self, modules: Sequence[str]) -> list[str]:
-        blocks = {_block(name) for name in modules}
-        return [name for name in self._moved if _block(name) in blocks]
+        blocks = {checkpoint.block(name) for name in modules}
+        return [name for name in self._moved if checkpoint.block(name) in blocks]
 
     def _moved_weights(self) -> list[str]:
         """Parameters of the blocks that were not quantized, and yet are not the base's."""
@@ -200,7 +200,7 @@ class Swap:
         return [
             name
             for name, tensor in self._variant.named_parameters()
-            if _block(name)
+            if checkpoint.block(name)
             and not name.startswith(inside)
             and name in theirs
             # The base may be loaded in a finer type than the variant.
@@ -210,7 +210,7 @@ class Swap:
     def _by_block(self) -> list[list[str]]:
         found: dict[str, list[str]] = {}
         for name in self._quantized:
-            found.setdefault(_block(name) or name, []).append(name)
+            found.setdefault(checkpoint.block(name) or name, []).append(name)
         return list(found.values())
 
     def _by_input(self) -> list[list[str]]:
@@ -276,12 +276,6 @@ def _groups(compared: Compared, swap: Swap, extra: dict[str, int]) -> list[Group
         progress.report(done, len(parts), "parts")
         found.append(Group(modules=modules, kld=kld, extra_bytes=sum(extra[name] for name in modules)))
     return found
-
-
-def _block(name: str) -> str | None:
-    """The decoder block that a tensor or module is in, such as `model.layers.3`; None for those outside."""
-    before, found, after = name.partition(".layers.")
-    return f"{before}{found}{after.partition('.')[0]}" if found else None
 
 
 def _module_bytes(folder: Path) -> dict[str, int]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class SourceSettings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def save_as_fp16(source: str | Path, out: Path, **load_options: Any) -> None:

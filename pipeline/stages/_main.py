@@ -1,22 +1,25 @@
-"""Runs a stage's function and prints a user's mistakes without a traceback."""
+"""What every stage has in common: its command, a user's mistakes without a traceback, and failures that are records."""
 
 from __future__ import annotations
 
+import inspect
 import os
-import signal
 import sys
 from collections.abc import Callable
+from typing import TypeVar
 
-from pipeline.errors import UserError
+from pipeline import processes
+from pipeline.errors import UserError, WorkError, nearest
+from pipeline.params import Params
+
+Made = TypeVar("Made")
 
 
 def run(stage: Callable[..., None]) -> None:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    # Turned into exits, so that a cancelled run ends its worker too instead of leaving it to disturb the next one.
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
+    processes.exit_on_signals()
     try:
+        _require_arguments(stage)
         stage(*sys.argv[1:])
     except UserError as error:
         for problem in error.problems:
@@ -25,3 +28,25 @@ def run(stage: Callable[..., None]) -> None:
     except KeyboardInterrupt:
         print("interrupted; `dvc repro` goes on from here", file=sys.stderr)
         sys.exit(130)
+
+
+def attempt(work: Callable[[], Made], failed: Callable[[str], Made]) -> Made:
+    """The record that `work` makes, or `failed` of the reason: what stands in one variant's way stops no other."""
+    try:
+        return work()
+    except WorkError as error:
+        return failed("; ".join(error.problems))
+
+
+def require_variant(settings: Params, variant: str) -> None:
+    """Raises UserError when params.yaml has no such variant."""
+    if variant not in settings.variants:
+        raise UserError(f"no variant {variant!r} in params.yaml; {nearest(variant, list(settings.variants))}")
+
+
+def _require_arguments(stage: Callable[..., None]) -> None:
+    wanted, given = list(inspect.signature(stage).parameters), sys.argv[1:]
+    if len(given) != len(wanted):
+        usage = " ".join(["python -m", stage.__module__, *(name.upper() for name in wanted)])
+        module = inspect.getmodulename(inspect.getfile(stage))
+        raise UserError(f"stage {module}: {len(given)} arguments given; it takes {len(wanted)}: {usage}")

@@ -16,8 +16,13 @@ TIME_SHARE = 0.8
 
 def main(variant: str) -> None:
     settings = params.load()
+    _main.require_variant(settings, variant)
     refused = soundness.why_not(variant)
-    record = _failed(variant, refused) if refused else _measure(variant, settings)
+    record = (
+        _failed(variant, refused)
+        if refused
+        else _main.attempt(lambda: _measure(variant, settings), lambda reason: _failed(variant, reason))
+    )
     records.save(store.speed_record(variant), record)
     print(f"benchmark {variant}: {record.status}" + (f", {record.reason}" if record.reason else ""), flush=True)
 

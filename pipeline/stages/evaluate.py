@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline import eval_sets, params, records, soundness, store, supervise
+from pipeline.errors import UserError, nearest
 from pipeline.probes import placement
 from pipeline.quality_records import QualityRecord
 from pipeline.records import Status
@@ -13,8 +14,17 @@ from pipeline.toolchains import environments
 
 def main(variant: str, eval_set: str) -> None:
     settings = params.load()
+    _main.require_variant(settings, variant)
+    if eval_set not in settings.eval_sets:
+        raise UserError(f"no eval set {eval_set!r} in params.yaml; {nearest(eval_set, list(settings.eval_sets))}")
     refused = soundness.why_not(variant)
-    record = _failed(variant, eval_set, refused) if refused else _evaluate(variant, eval_set, settings)
+    record = (
+        _failed(variant, eval_set, refused)
+        if refused
+        else _main.attempt(
+            lambda: _evaluate(variant, eval_set, settings), lambda reason: _failed(variant, eval_set, reason)
+        )
+    )
     if record.status is not Status.OK:
         records.save_items(store.quality_items(variant, eval_set), [])
     records.save(store.quality_record(variant, eval_set), record)

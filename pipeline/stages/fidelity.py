@@ -13,7 +13,8 @@ from pipeline.toolchains import environments
 
 def main(variant: str) -> None:
     settings = params.load()
-    record = _compare(variant, settings)
+    _main.require_variant(settings, variant)
+    record = _main.attempt(lambda: _compare(variant, settings), lambda reason: _failed(variant, reason))
     records.save(store.fidelity_record(variant), record)
     print(f"fidelity {variant}: {record.status}" + (f", {record.reason}" if record.reason else ""), flush=True)
 

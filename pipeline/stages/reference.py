@@ -13,10 +13,17 @@ from pipeline.toolchains import environments
 
 def main() -> None:
     settings = params.load()
-    runtime = settings.runtime
     store.REFERENCE.mkdir(parents=True, exist_ok=True)
+    name = engine(settings)
+    record = _main.attempt(lambda: _read(name, settings), _unread)
+    records.save(store.REFERENCE_RECORD, record)
+    print(f"reference: {record.reason or 'ok'}", flush=True)
+
+
+def _read(name: str, settings: params.Params) -> Reference:
+    runtime = settings.runtime
     job = Job(
-        engine=engine(settings),
+        engine=name,
         device=runtime.device,
         compute_dtype=runtime.compute_dtype.model_dump(),
         threads=runtime.threads,
@@ -32,11 +39,12 @@ def main() -> None:
         python=environments.python_for("pipeline.engines", job.engine),
     )
     if isinstance(result, supervise.Failure):
-        record = Reference(reason=result.reason, artifact_sha256=checkpoint.read_manifest(store.BASE).artifact_sha256)
-    else:
-        record = Reference.model_validate(result)
-    records.save(store.REFERENCE_RECORD, record)
-    print(f"reference: {record.reason or 'ok'}", flush=True)
+        return _unread(result.reason)
+    return Reference.model_validate(result)
+
+
+def _unread(reason: str) -> Reference:
+    return Reference(reason=reason, artifact_sha256=checkpoint.read_manifest(store.BASE).artifact_sha256)
 
 
 def engine(settings: params.Params) -> str:

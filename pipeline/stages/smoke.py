@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline import checkpoint, params, records, soundness, store, supervise
+from pipeline import params, records, soundness, store, supervise
 from pipeline.probes import placement
 from pipeline.records import Status
 from pipeline.runs.smoke import Job
@@ -13,8 +13,13 @@ from pipeline.toolchains import environments
 
 def main(variant: str) -> None:
     settings = params.load()
-    complete = checkpoint.is_complete(store.artifact(variant))
-    record = _check(variant, settings) if complete else _failed(variant, store.NO_ARTIFACT)
+    _main.require_variant(settings, variant)
+    absent = soundness.no_artifact(variant)
+    record = (
+        _failed(variant, absent)
+        if absent
+        else _main.attempt(lambda: _check(variant, settings), lambda reason: _failed(variant, reason))
+    )
     records.save(store.smoke_record(variant), record)
     records.save(store.smoke_verdict(variant), soundness.verdict(record))
     print(f"smoke {variant}: {record.status}" + (f", {record.reason}" if record.reason else ""), flush=True)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline import plugins, processes, store, toolchains
-from pipeline.errors import UserError
+from pipeline.errors import UserError, WorkError
 from pipeline.toolchains import Toolchain
 
 STAMP = ".complete"
@@ -32,9 +32,12 @@ def python_for(package: str, plugin: str) -> Path:
     """The interpreter that workers of a quantizer or engine run under; its environment is made where it is missing.
 
     Raises:
-        UserError: as `python`.
+        WorkError: as `python`.
     """
-    return python(plugins.load(package, plugin).TOOLCHAIN)
+    try:
+        return python(plugins.load(package, plugin).TOOLCHAIN)
+    except UserError as error:
+        raise WorkError(error.problems) from None
 
 
 def python(pin: str | None) -> Path:
@@ -57,7 +60,7 @@ def install(toolchain: Toolchain) -> Path:
         return interpreter(found)
     base, version = find_python(toolchain)
     target = folder(toolchain, version)
-    with _alone(toolchain, target):
+    with _alone(toolchain.name, target):
         if not is_complete(target):
             _Making(toolchain, target).run(base)
     return interpreter(target)
@@ -70,13 +73,20 @@ def installed(toolchain: Toolchain) -> Path | None:
 
 
 def remove(name: str) -> list[Path]:
-    """Delete every environment of this name, those of earlier locks and half-made ones included."""
+    """Delete every environment of this name, those of earlier locks and half-made ones included.
+
+    Raises:
+        UserError: there is neither one nor a toolchain of that name, or another process is making one.
+    """
     found = [path for path in root().glob(f"{name}-*") if path.is_dir() and _is_of(name, path)]
+    if not found:
+        toolchains.load(name)
     for path in found:
-        # First, so that what is left of an interrupted removal does not pass for complete.
-        (path / STAMP).unlink(missing_ok=True)
-        shutil.rmtree(path)
-        _log(path).unlink(missing_ok=True)
+        with _alone(name, path, waits=False):
+            # First, so that what is left of an interrupted removal does not pass for complete.
+            (path / STAMP).unlink(missing_ok=True)
+            shutil.rmtree(path)
+            _log(path).unlink(missing_ok=True)
     return found
 
 
@@ -157,11 +167,11 @@ def _is_python(command: str, version: str) -> bool:
 
 
 @contextmanager
-def _alone(toolchain: Toolchain, target: Path) -> Iterator[None]:
-    """The only process that makes this environment; waits for another one that does.
+def _alone(name: str, target: Path, *, waits: bool = True) -> Iterator[None]:
+    """The only process that makes or removes this environment; where another one does, waits for it if `waits`.
 
     Raises:
-        UserError: the cache folder cannot be written.
+        UserError: the cache folder cannot be written, or another process is at it and this one is not to wait.
     """
     from filelock import FileLock, Timeout
 
@@ -171,11 +181,15 @@ def _alone(toolchain: Toolchain, target: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            _say(toolchain, "another process is making the environment; waiting for it")
+            if not waits:
+                raise UserError(
+                    f"toolchain {name}: another process is making the environment {target}; wait for it, or end it"
+                ) from None
+            _say(name, "another process is making the environment; waiting for it")
             lock.acquire()
     except OSError as error:
         raise UserError(
-            f"toolchain {toolchain.name}: {target.parent} cannot be written ({error.strerror}); set QUANTGATE_CACHE to "
+            f"toolchain {name}: {target.parent} cannot be written ({error.strerror}); set QUANTGATE_CACHE to "
             "a folder that can"
         ) from None
     try:
@@ -261,7 +275,7 @@ class _Making:
             self._say(f"{now - self._start:.0f} s, {words[:100]}")
 
     def _say(self, words: str) -> None:
-        _say(self._toolchain, words)
+        _say(self._toolchain.name, words)
 
 
 def torch_backend() -> str:
@@ -274,5 +288,5 @@ def _has_gpu() -> bool:
     return tool is not None and subprocess.run([tool, "-L"], capture_output=True, check=False).returncode == 0
 
 
-def _say(toolchain: Toolchain, words: str) -> None:
-    print(f"toolchain {toolchain.name}: {words}", flush=True)
+def _say(name: str, words: str) -> None:
+    print(f"toolchain {name}: {words}", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -150,3 +151,42 @@ def test_awq_is_calibrated_on_every_sample_where_their_lengths_differ(
     assert store.sha256_file(folder / "awq-first" / "model.safetensors") != store.sha256_file(
         folder / "awq-other-first" / "model.safetensors"
     )
+
+
+@pytest.fixture(scope="module")
+def experts(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A mixture of four experts whose router finds all alike, so that every token goes to one of them."""
+    import torch
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    folder = Path(shutil.copytree(tiny_checkpoint, tmp_path_factory.mktemp("experts") / "base"))
+    config = MixtralConfig(
+        vocab_size=512,
+        hidden_size=128,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_local_experts=4,
+        num_experts_per_tok=1,
+        max_position_embeddings=1024,
+    )
+    torch.manual_seed(0)
+    model = MixtralForCausalLM(config)
+    for name, parameter in model.named_parameters():
+        if name.endswith("gate.weight"):
+            torch.nn.init.zeros_(parameter)
+    model.to(torch.float16).save_pretrained(folder)
+    return folder
+
+
+def test_without_a_fallback_experts_that_no_token_reached_are_an_error_that_names_them(
+    tmp_path: Path, experts: Path
+) -> None:
+    """GPTQModel itself leaves them unquantized and says so in its log."""
+    done = run(experts, tmp_path, {"none": {"quantizer": "gptqmodel_gptq", "settings": {"fallback": None}}})
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("RuntimeError: no calibration tokens reached model.layers.0.")
+    assert "experts." in last
+    assert "and 6 more, so GPTQModel would leave them unquantized; give more calibration samples" in last

@@ -62,6 +62,65 @@ def test_linears_are_the_matrices_inside_the_decoder_blocks(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        ("model.layers.3.mlp.up_proj.weight", "model.layers.3"),
+        ("transformer.h.11.self_attention.dense.weight", "transformer.h.11"),
+        ("h.0.attn.c_attn.weight", "h.0"),
+        ("model.layers.2.block_sparse_moe.experts.5.w1.weight", "model.layers.2"),
+        ("model.embed_tokens.weight", None),
+        ("lm_head.weight", None),
+        ("model.layers.3", None),
+    ],
+)
+def test_the_block_that_a_tensor_is_in(name: str, block: str | None) -> None:
+    assert checkpoint.block(name) == block
+
+
+def test_linears_of_models_whose_blocks_have_other_names_are_found(tmp_path: Path) -> None:
+    falcon = {
+        "transformer.word_embeddings.weight": (10, 4),
+        "transformer.h.0.self_attention.query_key_value.weight": (12, 4),
+        "transformer.h.0.mlp.dense_4h_to_h.weight": (4, 16),
+        "transformer.h.0.input_layernorm.weight": (4,),
+    }
+    assert {*checkpoint.linears(make(tmp_path, falcon))} == {
+        Linear("transformer.h.0.self_attention.query_key_value", in_features=4, out_features=12),
+        Linear("transformer.h.0.mlp.dense_4h_to_h", in_features=16, out_features=4),
+    }
+
+
+def test_matrices_that_lie_the_other_way_round_show_by_a_bias_as_long_as_their_rows(tmp_path: Path) -> None:
+    """As of GPT-2; of its square matrix the shape alone does not tell."""
+    gpt2 = {
+        "transformer.wte.weight": (10, 4),
+        "transformer.h.0.attn.c_attn.weight": (4, 12),
+        "transformer.h.0.attn.c_attn.bias": (12,),
+        "transformer.h.0.attn.c_proj.weight": (4, 4),
+        "transformer.h.0.attn.c_proj.bias": (4,),
+        "transformer.h.0.mlp.c_proj.weight": (16, 4),
+        "transformer.h.0.mlp.c_proj.bias": (4,),
+    }
+    assert {*checkpoint.linears(make(tmp_path, gpt2))} == {
+        Linear("transformer.h.0.attn.c_attn", in_features=4, out_features=12),
+        Linear("transformer.h.0.attn.c_proj", in_features=4, out_features=4),
+        Linear("transformer.h.0.mlp.c_proj", in_features=16, out_features=4),
+    }
+
+
+@pytest.mark.parametrize("name", checkpoint.CONTEXT_LENGTH)
+def test_the_context_length_has_other_names_in_other_models(tmp_path: Path, name: str) -> None:
+    store.write_json(tmp_path / "config.json", {name: 2048})
+    assert checkpoint.context_length(tmp_path) == 2048
+
+
+def test_faults_on_loading_are_told_by_kind_and_name_with_the_others_counted() -> None:
+    info = {"missing_keys": {"d", "c", "b", "a"}, "unexpected_keys": set(), "mismatched_keys": {("e", (1,), (2,))}}
+    assert checkpoint.faults_on_loading(info) == "missing keys a, b, c and 1 more; mismatched keys e"
+    assert checkpoint.faults_on_loading({"missing_keys": set(), "error_msgs": []}) is None
+
+
 def test_parameters_are_counted_over_all_tensors(tmp_path: Path) -> None:
     assert checkpoint.parameter_count(make(tmp_path)) == 40 + 24 + 6 + 4 + 32 + 40
 
@@ -129,8 +188,11 @@ def test_a_header_that_is_json_but_no_table_of_tensors_is_told(tmp_path: Path, h
     [
         (None, "missing; a checkpoint folder needs its config.json"),
         ("{", "not JSON"),
-        ("{}", "no max_position_embeddings"),
-        ('{"max_position_embeddings": "64"}', "no max_position_embeddings"),
+        ("{}", "none of max_position_embeddings, n_positions, seq_length, max_seq_len, so"),
+        (
+            '{"max_position_embeddings": "64"}',
+            "none of max_position_embeddings, n_positions, seq_length, max_seq_len, so",
+        ),
     ],
 )
 def test_a_config_without_a_context_length_is_told(tmp_path: Path, content: str | None, words: str) -> None:

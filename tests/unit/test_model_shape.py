@@ -14,6 +14,8 @@ def test_the_shape_of_a_checkpoint(tiny_checkpoint: Path) -> None:
     shape = model_shape.read(tiny_checkpoint)
     assert (shape.model_type, shape.architecture) == ("llama", "LlamaForCausalLM")
     assert (shape.attention_heads, shape.hidden_size, shape.widest_input) == (4, 128, 256)
+    assert (shape.kv_heads, shape.context_length) == (2, 1024)
+    assert shape.config["hidden_act"] == "silu"
     assert len(shape.linears) == 14
     assert shape.lm_head is None
     assert shape.all_linears == shape.linears

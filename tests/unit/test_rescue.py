@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 import yaml
 from unit.metrics.test_keeping import group
 
-from pipeline import checkpoint, params, records, rescue, store, supervise
+from pipeline import checkpoint, params, processes, records, rescue, store, supervise
 from pipeline.artifact_records import BaseModelInfo, Manifest
 from pipeline.errors import UserError
 from pipeline.quality_records import FidelityText
@@ -304,11 +303,11 @@ def test_a_file_that_would_be_wrong_is_not_written(raw: dict[str, Any]) -> None:
 def test_reproducing_runs_all_that_is_not_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
 
-    def run(command: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+    def run(command: list[str]) -> int:
         calls.append(command)
-        return subprocess.CompletedProcess(command, 7)
+        return 7
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(processes, "run", run)
     assert rescue.reproduce() == 7
     assert [call[1:] for call in calls] == [["-m", "dvc", "repro"]]
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipeline import checkpoint, records, soundness, store
-from pipeline.records import Status
+from pipeline.artifact_records import QuantizeRecord
+from pipeline.records import Status, known
 from pipeline.smoke_records import SmokeRecord, SmokeVerdict
 
 COLLAPSED = SmokeRecord(variant="int8", status=Status.INVALID, reason="collapsed: KLD 9.8 (at most 3)")
@@ -40,3 +41,23 @@ def test_readings_of_a_variant_that_passed_do_not_change_its_verdict() -> None:
     before = SmokeRecord(variant="int8", status=Status.OK, texts_sha256="a" * 64)
     after = SmokeRecord(variant="int8", status=Status.OK, texts_sha256="b" * 64)
     assert soundness.verdict(before) == soundness.verdict(after) == SmokeVerdict(reason=None)
+
+
+def quantized(status: Status) -> None:
+    record = QuantizeRecord(
+        variant="int4",
+        status=status,
+        reason=None if status is Status.OK else "killed",
+        quantizer="rtn",
+        wall_s=1,
+        peak_process_bytes=known(1),
+    )
+    records.save(store.quantize_record("int4"), record)
+
+
+def test_quantizing_is_not_blamed_for_a_manifest_that_was_lost_afterwards() -> None:
+    quantized(Status.OK)
+    assert soundness.why_not("int4") == soundness.GONE
+    assert "manifest.json" in soundness.GONE
+    quantized(Status.FAILED)
+    assert soundness.why_not("int4") == store.NO_ARTIFACT

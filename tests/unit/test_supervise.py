@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -256,3 +258,41 @@ def test_a_process_left_with_the_output_does_not_hold_the_supervisor(run: Run) -
     start = time.monotonic()
     run('subprocess.Popen(["sleep", "4"]); os._exit(3)', timeout_s=1)
     assert time.monotonic() - start < 3.5
+
+
+COMMAND = """
+import sys
+from pathlib import Path
+from pipeline import cli, supervise
+from pipeline.runs.fake import Job
+
+@cli.app.command()
+def work():
+    supervise.run("fake", Job(variant="a"), title="x", log=Path("log"), timeout_s=60, environment={})
+
+sys.argv = ["quantgate", "work"]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_command_that_is_ended_ends_its_worker(run: Run, tmp_path: Path, name: str) -> None:
+    run("return DONE")
+    fake = tmp_path / "pipeline" / "runs" / "fake.py"
+    body = "    Path('half').write_text(str(os.getpid())); Path('half').rename('pid'); time.sleep(60)"
+    fake.write_text(HEAD + body)
+    command = subprocess.Popen([sys.executable, "-c", COMMAND], stdout=subprocess.DEVNULL)
+    try:
+        while not Path("pid").exists():
+            assert command.poll() is None
+            time.sleep(0.05)
+        worker = int(Path("pid").read_text())
+        number = signal.Signals[name]
+        command.send_signal(number)
+        assert command.wait() == 128 + number
+        alive = is_running(worker)
+        if alive:
+            os.kill(worker, signal.SIGKILL)
+        assert not alive
+    finally:
+        command.kill()

@@ -51,7 +51,7 @@ def test_the_list_tells_size_and_whether_it_is_installed(
     assert capsys.readouterr().out == "tiny is not installed\n"
 
 
-@pytest.mark.parametrize("command", ["install", "lock"])
+@pytest.mark.parametrize("command", ["install", "lock", "remove"])
 def test_an_unknown_name_is_a_users_mistake(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipeline.engines import EngineOptions
 from pipeline.engines import _transformers_weights as weights
 from pipeline.engines.transformers import TransformersSession
 
@@ -82,3 +84,18 @@ def test_an_empty_tensor_is_neither() -> None:
     import torch
 
     assert weights.broken(model(weight=torch.empty(0, 4))) == {}
+
+
+def test_an_error_before_weights_are_tied_is_not_taken_for_a_missing_head(
+    tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import PreTrainedModel
+
+    from pipeline.engines import transformers
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("no room for what is missing")
+
+    monkeypatch.setattr(PreTrainedModel, "_initialize_missing_keys", fail)
+    with pytest.raises(ValueError, match=r"^no room for what is missing$"):
+        transformers.load(tiny_checkpoint, EngineOptions("cpu", "float32", 1))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ def test_the_missing_artifacts_and_their_cache_must_fit_on_the_disk(
         complete(store.BASE, project / "model")
     # Each of two bytes per weight, twice (folder and cache), with a fifth more as margin.
     needed = 1.2 * 2 * 2 * checkpoint.parameter_count(project / "model") * count
-    with_free(monkeypatch, needed)
+    with_free(monkeypatch, math.ceil(needed))
     assert list(disk.problems(settings())) == []
     with_free(monkeypatch, needed - 1)
     [problem] = disk.problems(settings())
@@ -50,3 +51,19 @@ def test_artifacts_that_are_there_need_no_room(project: Path, monkeypatch: pytes
     complete(store.artifact("int4"), project / "model")
     assert list(disk.problems(settings())) == []
     assert list(disk.notes(settings())) == []
+
+
+def test_a_file_that_is_written_on_the_way_and_wider_types_need_room_too(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gguf = {"wide": {"quantizer": "llama_cpp_gguf", "engine": "llama_cpp", "settings": {"type": "F32"}}}
+    parameters = checkpoint.parameter_count(project / "model")
+    # Three variants and the base of two bytes per weight, one of four; and a float16 file while it is made.
+    needed = 1.2 * 2 * (4 * 2 + 4) * parameters + 2 * parameters
+    with_free(monkeypatch, math.ceil(needed))
+    assert list(disk.problems(settings(gguf))) == []
+    with_free(monkeypatch, needed - 1)
+    assert len(list(disk.problems(settings(gguf)))) == 1
+    [note] = disk.notes(settings(gguf))
+    assert "× 2 to 4 bytes per weight), and " in note
+    assert "more while one is made; " in note

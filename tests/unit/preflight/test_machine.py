@@ -152,3 +152,13 @@ def test_the_installed_torch_tells_its_build(project: Path) -> None:
 
     found = installed.constants("torch", "version.py")
     assert (found["__version__"], found["cuda"]) == (torch.__version__, torch.version.cuda)
+
+
+def test_fp8_that_cannot_work_in_the_compute_type_is_a_problem(here: Any) -> None:
+    fp8 = {"fp8": {"quantizer": "torchao_fp8", "engine": "transformers"}}
+    here()
+    [problem] = machine.problems(on("cuda", fp8))
+    assert problem.startswith("variants.fp8: kernel torch._scaled_mm gives bfloat16 alone where rows have scales of")
+    tensor = {"fp8": fp8["fp8"] | {"settings": {"granularity": "tensor"}}}
+    assert list(machine.problems(on("cuda", tensor))) == []
+    assert list(machine.problems(on("cpu", fp8))) == []

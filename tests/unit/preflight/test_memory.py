@@ -64,8 +64,14 @@ def test_the_estimate_for_gptq_is_a_sum_of_what_its_docstring_says() -> None:
     wanted = gptqmodel_gptq.Settings(calibration=CALIBRATION)
     # 1000 weights of 4 bytes; input and output of 10 tokens × 1536 in 4 bytes; Hessians of 576 and 1536 inputs, and
     # two more of the widest while it is inverted.
-    assert wanted.working_bytes(SMOLLM, 1000, 10) == {
+    assert wanted.working_bytes(SMOLLM, 1000, 10, "cpu") == {
         "weights in float32": 4000,
         "a block's input and output on the calibration text": 2 * 4 * 10 * 1536,
+        "a block's Hessians": 4 * (576**2 + 1536**2 + 2 * 1536**2),
+    }
+    # On a GPU the model is in float16, the Hessians are not.
+    assert wanted.working_bytes(SMOLLM, 1000, 10, "cuda") == {
+        "weights in float16": 2000,
+        "a block's input and output on the calibration text": 2 * 2 * 10 * 1536,
         "a block's Hessians": 4 * (576**2 + 1536**2 + 2 * 1536**2),
     }

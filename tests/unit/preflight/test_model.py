@@ -3,9 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from unit.preflight.projects import CALIBRATION, PARAMS, complete, settings
 
-from pipeline import params, preflight, store
+from pipeline import checkpoint, params, preflight, store
 from pipeline.params import Params
 from pipeline.preflight import model
 
@@ -77,8 +78,9 @@ def served_on(devices: int, **wanted: Any) -> Params:
 def test_devices_must_divide_heads_and_layers(project: Path) -> None:
     # The tiny model: width 128, 4 heads, feed-forward 256.
     assert model.layer_problems(served_on(2)) == []
-    heads, layers = model.layer_problems(served_on(3))
+    heads, shared, layers = model.layer_problems(served_on(3))
     assert heads == "serving.tensor_parallel: 3 does not divide the model's 4 attention heads"
+    assert shared.startswith("serving.tensor_parallel: 3 neither divides the model's 2 key-value heads nor is a multi")
     assert layers.startswith("serving.tensor_parallel: 3 does not divide every layer: ")
     assert "model.layers.0.self_attn.o_proj has 128 input features" in layers
     assert "model.layers.0.self_attn.q_proj has 128 output features" in layers
@@ -92,3 +94,37 @@ def test_a_group_must_divide_the_shard_of_a_layer(project: Path) -> None:
         "input features, 32 on each of 4 devices. Sizes that would do: -1, 16, 32"
     )
     assert model.layer_problems(served_on(4, group_size=32)) == []
+
+
+def changed_config(project: Path, **changes: Any) -> None:
+    path = project / "model" / "config.json"
+    store.write_json(path, {**store.read_json(path), **changes})
+
+
+def test_a_model_whose_layers_cannot_be_told_is_said_to_be_that(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "linears", lambda folder: [])
+    [problem] = model.layer_problems(settings())
+    assert problem.startswith("model: its layers cannot be told from its tensors, since none is a matrix")
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "devices", "fits"), [(12, 3, 2, False), (12, 3, 6, True), (12, 3, 3, True), (12, 6, 4, False)]
+)
+def test_key_value_heads_are_split_among_devices_or_copied_to_them(
+    project: Path, heads: int, kv_heads: int, devices: int, fits: bool
+) -> None:
+    changed_config(project, num_attention_heads=heads, num_key_value_heads=kv_heads)
+    found = [problem for problem in model.layer_problems(served_on(devices)) if "heads" in problem]
+    told = (
+        f"serving.tensor_parallel: {devices} neither divides the model's {kv_heads} key-value heads nor is a multiple "
+        "of them"
+    )
+    assert found == ([] if fits else [told])
+
+
+def test_layers_of_copied_heads_need_not_be_divided(project: Path) -> None:
+    """Of one head that is on all of 3 devices, the 64 outputs of k_proj are on each."""
+    changed_config(project, num_attention_heads=3, num_key_value_heads=1)
+    [uneven] = model.layer_problems(served_on(3))
+    assert "k_proj" not in uneven
+    assert "q_proj" in uneven

@@ -85,7 +85,7 @@ def test_params_that_are_no_settings_are_told_alone(project: Path, content: str,
 def test_one_faulty_set_hides_nothing_between_the_others(project: Path) -> None:
     """Not what an eval set shares with the calibration set, nor what the fidelity text does."""
     shared = "a b c d e f g h"
-    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": shared}])
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": shared + " z" * 40}])
     eval_set(project, [ITEMS[1] | {"prompt": shared}])
     (project / "corpus.txt").write_text(shared)
     raw = PARAMS | {"eval_sets": {"colors": {}, "colours": {}}}

@@ -12,6 +12,7 @@ from pipeline.params import Params
 from pipeline.preflight import model, texts
 
 ROOT = Path(__file__).parents[3]
+SHARING = "x a b c d e f g h y" + " z" * 40
 JUDGED = {"scorer": "judge", "max_new_tokens": 8, "description": "a free answer"}
 JUDGE = {"base_url": "http://localhost:1/v1", "model": "m", "api_key_env": "MY_JUDGE_KEY"}
 
@@ -29,7 +30,7 @@ def test_sets_that_are_not_there_are_told() -> None:
 
 
 def test_words_that_an_eval_item_shares_with_the_calibration_set_are_told(project: Path) -> None:
-    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": "x a b c d e f g h y"}])
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": SHARING}])
     eval_set(project, [ITEMS[0], ITEMS[1] | {"prompt": "Q: A  b c\nd e f g H yes"}])
     [problem] = preflight.problems(settings())
     assert problem.startswith("eval set colours, item name-1: 'a b c d e f g h' (8 words in a row")
@@ -49,6 +50,18 @@ def test_more_calibration_samples_than_there_are_is_a_problem(project: Path) -> 
     ]
 
 
+def test_samples_that_are_too_short_do_not_count(project: Path) -> None:
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": "too short"}])
+    assert preflight.problems(settings()) == [
+        "variants.int4.settings.calibration.samples: 2 asked for, but only 1 of the 2 in set plain have at least 32 "
+        "tokens"
+    ]
+    # What a chat template adds is not known here.
+    short = {"id": "s", "kind": "chat", "messages": [{"role": "user", "content": "too short"}]}
+    calibration_set(project, [document(1), short])
+    assert preflight.problems(settings()) == []
+
+
 def with_fidelity(**changes: Any) -> Params:
     return params.parse(PARAMS | {"fidelity": PARAMS["fidelity"] | changes})
 
@@ -62,7 +75,7 @@ def test_a_fidelity_text_that_cannot_be_read_is_a_problem(project: Path) -> None
 
 
 def test_a_fidelity_text_that_calibration_has_seen_is_a_problem(project: Path) -> None:
-    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": "x a b c d e f g h y"}])
+    calibration_set(project, [document(1), {"id": "s", "kind": "document", "text": SHARING}])
     (project / "corpus.txt").write_text("So: A b c d\ne f g, and no further.")
     assert preflight.problems(settings()) == []
     (project / "corpus.txt").write_text("So: A b c d\ne f g H!")

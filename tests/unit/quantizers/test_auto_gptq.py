@@ -60,7 +60,7 @@ def test_asymmetric_checkpoints_which_no_loader_reads_cannot_be_asked_for() -> N
 def test_the_estimate_of_memory_counts_float32_weights_and_hessians() -> None:
     # 1000 weights of 4 bytes; input and output of 10 tokens × 1536 in 4 bytes; Hessians of 576 and 1536 inputs, and
     # two more of the widest while it is inverted.
-    assert settings().working_bytes(shape((576, 192), (1536, 576)), 1000, 10) == {
+    assert settings().working_bytes(shape((576, 192), (1536, 576)), 1000, 10, "cpu") == {
         "weights in float32": 4000,
         "a block's input and output on the calibration text": 2 * 4 * 10 * 1536,
         "a block's Hessians": 4 * (576**2 + 1536**2 + 2 * 1536**2),
@@ -72,9 +72,13 @@ def test_fewer_tokens_than_the_widest_layer_has_inputs_are_too_few() -> None:
 
 
 def test_the_kernel_is_that_of_gptq_checkpoints() -> None:
-    assert settings().kernel("cpu") == gptqmodel_gptq.Settings(calibration=CALIBRATION).kernel("cpu")
-    assert settings().kernel("cuda") == gptqmodel_gptq.Settings(calibration=CALIBRATION).kernel("cuda")
-    assert "4 bits, not 3" in (settings(bits=3).kernel("cpu").unfit or "")
+    assert settings().kernel("cpu", "bfloat16") == gptqmodel_gptq.Settings(calibration=CALIBRATION).kernel(
+        "cpu", "bfloat16"
+    )
+    assert settings().kernel("cuda", "bfloat16") == gptqmodel_gptq.Settings(calibration=CALIBRATION).kernel(
+        "cuda", "bfloat16"
+    )
+    assert "4 bits, not 3" in (settings(bits=3).kernel("cpu", "bfloat16").unfit or "")
 
 
 class Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -98,4 +99,8 @@ def test_settings_that_do_not_fit_are_told_before_any_work() -> None:
     assert [problem.split(" ")[0] for problem in found] == ["skip_modules:", "group_size", "window_tokens"]
     [problem] = auto_round.check(settings(skip_modules=["down_proj"]), MODEL)
     assert problem == "skip_modules: nothing is left to quantize; take some out"
-    assert settings().kernel("cuda").name == "MarlinLinear"
+    short = replace(MODEL, context_length=255)
+    assert auto_round.check(settings(), short) == ["window_tokens 256: exceeds the model's context of 255"]
+    assert auto_round.check(settings(window_tokens=255), short) == []
+    assert settings(window_tokens=255).tokens_needed(short)[0] == 255
+    assert settings().kernel("cuda", "bfloat16").name == "MarlinLinear"

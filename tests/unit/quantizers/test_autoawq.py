@@ -51,7 +51,7 @@ def test_group_size_and_model_type_are_checked_too() -> None:
 
 def test_the_estimate_of_memory_counts_float32_weights_and_the_bound_on_the_search() -> None:
     # 1000 weights of 4 bytes; input and output of 10 tokens × 64 in 4 bytes.
-    assert settings(search_memory_mib=3).working_bytes(shape(up_proj=64), 1000, 10) == {
+    assert settings(search_memory_mib=3).working_bytes(shape(up_proj=64), 1000, 10, "cpu") == {
         "weights in float32": 4000,
         "a block's input and output on the calibration text": 2 * 4 * 10 * 64,
         "the bound on the search (search_memory_mib)": 3 * 2**20,
@@ -60,5 +60,7 @@ def test_the_estimate_of_memory_counts_float32_weights_and_the_bound_on_the_sear
 
 def test_the_kernel_is_that_of_awq_checkpoints() -> None:
     for device in ("cpu", "cuda"):
-        assert settings().kernel(device) == gptqmodel_awq.Settings(calibration=CALIBRATION).kernel(device)
-    assert settings(group_size=16).kernel("cpu").breaks
+        assert settings().kernel(device, "bfloat16") == gptqmodel_awq.Settings(calibration=CALIBRATION).kernel(
+            device, "bfloat16"
+        )
+    assert settings(group_size=16).kernel("cpu", "bfloat16").breaks

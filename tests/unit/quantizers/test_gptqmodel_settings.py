@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from unit.quantizers.test_check import CALIBRATION, SMOLLM
 
 from pipeline.quantizers import QuantizeJob, _gptqmodel, gptqmodel_awq, gptqmodel_gptq
@@ -188,8 +189,6 @@ def test_a_skipped_layer_needs_no_fitting_group_size() -> None:
 
 
 def test_awq_groups_are_those_that_its_kernels_load() -> None:
-    from pydantic import ValidationError
-
     with pytest.raises(ValidationError):
         awq(group_size=256)
 
@@ -211,3 +210,33 @@ def test_layers_that_fell_back_are_told_in_the_order_of_the_layers() -> None:
             "only 0 calibration tokens reached it, so it got a plain rounding (median fallback)",
         ),
     ]
+
+
+@pytest.mark.parametrize("wrong", [{"experts_per_token": 0}, {"experts_per_token": -3}, {"fallback_share": 0.0}])
+def test_no_expert_at_all_and_no_token_at_all_are_refused(wrong: dict[str, Any]) -> None:
+    """Of no tokens a Hessian is zero, and a share of 0 would never call that too few."""
+    for settings in (gptq, awq):
+        with pytest.raises(ValidationError, match="greater than"):
+            settings(**wrong)
+        assert settings(experts_per_token="all").experts_per_token == "all"
+
+
+def test_what_gptqmodel_dropped_for_want_of_calibration_is_told_apart_from_what_was_skipped(
+    tiny_checkpoint: Path,
+) -> None:
+    given = _gptqmodel.left_out(job(tiny_checkpoint, gptq(skip_modules=["down_proj"], fallback=None)))
+    assert len(given) == 2
+    assert _gptqmodel.uncalibrated(given, given) == []
+    # As looper/stage_subset.py of GPTQModel 7.6 adds it.
+    after = [*given, r"-:model\.layers\.1\.mlp\.experts\.3\.up\_proj", "+:.*o_proj"]
+    assert _gptqmodel.uncalibrated(given, after) == ["model.layers.1.mlp.experts.3.up_proj"]
+
+
+def test_a_ladder_of_some_layers_must_stay_in_range_too() -> None:
+    ladder = {"damp_auto_increment": 0.05, "damp_retries": 2}
+    fitting = gptq(dynamic={".*down_proj": {"damp_percent": 0.85}}, **ladder)
+    assert gptqmodel_gptq.check(fitting, SMOLLM) == []
+    [problem] = gptqmodel_gptq.check(gptq(dynamic={".*down_proj": {"damp_percent": 0.95}}, **ladder), SMOLLM)
+    assert problem.startswith(
+        "dynamic..*down_proj.damp_percent: the last try would damp by 1.05, but it must stay under"
+    )

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from pipeline import plugins
 from pipeline.calibration import CalibrationSettings
 from pipeline.checkpoint import Linear
 from pipeline.model_shape import ModelShape
@@ -91,22 +93,58 @@ def test_names_are_handed_to_libraries_in_full(tiny_checkpoint: Path) -> None:
 
 def test_kernels_that_do_not_run_here_are_told_from_the_settings() -> None:
     fp8 = torchao_fp8.Settings()
-    assert (fp8.kernel("cpu").unfit, fp8.kernel("cpu").sole) == ("multiplies FP8 on GPUs alone", True)
-    assert (fp8.kernel("cuda").unfit, fp8.kernel("cuda").capability) == (None, 8.9)
-    assert torchao_int8.Settings().kernel("cpu").unfit is None
+    assert (fp8.kernel("cpu", "bfloat16").unfit, fp8.kernel("cpu", "bfloat16").sole) == (
+        "multiplies FP8 on GPUs alone",
+        True,
+    )
+    assert (fp8.kernel("cuda", "bfloat16").unfit, fp8.kernel("cuda", "bfloat16").capability) == (None, 8.9)
+    assert torchao_int8.Settings().kernel("cpu", "bfloat16").unfit is None
     for settings in (torchao_fp8.Settings(activations="none"), torchao_int8.Settings(activations="none")):
-        kernel = settings.kernel("cuda")
+        kernel = settings.kernel("cuda", "bfloat16")
         assert kernel.unfit is not None
         assert kernel.unfit.endswith("activations, and settings.activations is none")
         assert not kernel.sole
 
 
 def test_rtn_has_the_kernels_of_the_gptq_format() -> None:
-    assert rtn.Settings().kernel("cpu").unfit is None
-    assert rtn.Settings(bits=3).kernel("cpu").unfit == "reads weights of 4 bits, not 3"
-    assert rtn.Settings(group_size=16).kernel("cpu").breaks
+    assert rtn.Settings().kernel("cpu", "bfloat16").unfit is None
+    assert rtn.Settings(bits=3).kernel("cpu", "bfloat16").unfit == "reads weights of 4 bits, not 3"
+    assert rtn.Settings(group_size=16).kernel("cpu", "bfloat16").breaks
     gptq = gptqmodel_gptq.Settings(calibration=CalibrationSettings(set="plain", samples=1))
-    assert [rtn.Settings().kernel(device) for device in ("cpu", "cuda")] == [
-        gptq.kernel(device) for device in ("cpu", "cuda")
+    assert [rtn.Settings().kernel(device, "bfloat16") for device in ("cpu", "cuda")] == [
+        gptq.kernel(device, "bfloat16") for device in ("cpu", "cuda")
     ]
-    assert rtn.Settings().working_bytes(shape(), parameters=10, tokens=0) == {"weights in 32 bits": 40}
+    assert rtn.Settings().working_bytes(shape(), parameters=10, tokens=0, device="cpu") == {"weights in 32 bits": 40}
+
+
+def test_fp8_with_a_scale_per_row_wants_a_model_in_bfloat16() -> None:
+    assert torchao_fp8.Settings().kernel("cuda", "bfloat16").breaks is None
+    breaks = torchao_fp8.Settings().kernel("cuda", "float16").breaks or ""
+    assert breaks.startswith("gives bfloat16 alone where rows have scales of their own (granularity: row), and runtime")
+    assert breaks.endswith("is float16: set that to bfloat16, or settings.granularity to tensor")
+    assert torchao_fp8.Settings(granularity="tensor").kernel("cuda", "float16").breaks is None
+    assert torchao_fp8.Settings(activations="none").kernel("cuda", "float16").breaks is None
+
+
+@pytest.mark.parametrize(
+    ("quantizer", "setting"),
+    [
+        ("bitsandbytes_int8", "outlier_threshold"),
+        ("gptqmodel_gptq", "mse"),
+        ("gptqmodel_gptq", "gptaq_alpha"),
+        ("auto_round", "lr"),
+    ],
+)
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_what_is_no_finite_number_is_refused(quantizer: str, setting: str, value: float) -> None:
+    kind = plugins.load("pipeline.quantizers", quantizer).Settings
+    calibration = {"calibration": {"set": "plain", "samples": 1}} if "calibration" in kind.model_fields else {}
+    kind.model_validate({**calibration, setting: 0.5})
+    with pytest.raises(ValidationError, match="finite number"):
+        kind.model_validate({**calibration, setting: value})
+
+
+def test_layers_that_cannot_be_told_are_not_said_to_be_skipped() -> None:
+    unknown = ModelShape("gpt2", "GPT2LMHeadModel", (), None, attention_heads=4)
+    assert problems(["lm_head"], unknown) == []
+    assert rtn.check(rtn.Settings(), unknown) == []

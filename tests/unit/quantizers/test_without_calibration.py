@@ -168,7 +168,7 @@ def test_fp8_products_where_there_are_no_units_for_them_are_refused_in_words(mak
     [
         (True, "bfloat16", "row", None),
         (True, "float16", "tensor", None),
-        (True, "float16", "row", "compute_dtype is float16; set that to bfloat16, or settings.granularity to tensor"),
+        (True, "float16", "row", "compute_dtype is float16: set that to bfloat16, or settings.granularity to tensor"),
         (False, "bfloat16", "tensor", "and this is NVIDIA A100"),
     ],
 )

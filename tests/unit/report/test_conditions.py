@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline import __version__
+from pipeline.artifact_records import CalibrationUse
 from pipeline.params import Params
 from pipeline.readings import Alternation
 from pipeline.records import Gpu
@@ -162,3 +163,20 @@ def test_what_is_only_read_or_decided_changes_no_hash(project, build, section, k
     assert conditions.params_sha256(before) == conditions.params_sha256(after)
     gathered = gather.gather(before)
     assert conditions.sha256(before, gathered) == conditions.sha256(after, gathered)
+
+
+def test_calibration_says_how_many_of_how_many_samples_were_used(project, build):
+    """Those that were not drawn were not dropped."""
+    use = CalibrationUse(
+        set_name="general",
+        set_version="1.0.0",
+        sha256="c" * 64,
+        samples_total=92,
+        samples_kept=16,
+        samples_dropped=76,
+        tokens=6146,
+    )
+    fp16, int8 = build.evidence("fp16"), build.evidence("int8")
+    int8 = replace(int8, quantize=int8.quantize.model_copy(update={"calibration": use}))
+    words = described(project, fp16, int8)["Variants"]["int8"]
+    assert words.endswith("; calibrated on general 1.0.0: 16 of 92 samples, 6146 tokens")

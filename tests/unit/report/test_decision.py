@@ -402,4 +402,7 @@ def test_a_slower_variant_on_a_fallback_kernel_is_told(project, build):
 
 def test_a_faster_one_too_and_without_the_excuse(project, build):
     found = decide(project, build.evidence("fp16", SCORES), fallback(build, "int8", tpot_s=0.025))
-    assert why(found)["int8"] == f"of those that pass every gate it has the best score under chat, 2.00 (1.94 to 2.06); {KERNEL}"
+    assert (
+        why(found)["int8"]
+        == f"of those that pass every gate it has the best score under chat, 2.00 (1.94 to 2.06); {KERNEL}"
+    )

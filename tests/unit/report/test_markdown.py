@@ -62,7 +62,7 @@ def test_a_variant_is_a_line_with_its_verdict_deltas_memory_and_cost(project, fo
 
 def test_reasons_name_the_recommended_variant_first(project, four_variants):
     why = part(markdown.render(analyse(project.write(*four_variants))), "Why")
-    assert why[0].startswith("- **int4-gptq**: passes every gate")
+    assert why[0].startswith("- **int4-gptq**: of those that pass every gate")
     assert why[-1] == "- **int4-awq**: failed: quantize: out of memory"
 
 

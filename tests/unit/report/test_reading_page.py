@@ -33,13 +33,15 @@ def test_every_section_is_explained_in_the_order_of_the_report(page: str) -> Non
     assert [title.split("（")[0] for title in explained] == [section_title(name) for name, _ in html.SECTIONS]
 
 
-def test_both_languages_have_the_same_parts() -> None:
-    assert len({len(headings(page, "##")) for page in PAGES}) == 1
-    assert len({(ROOT / page).read_text(encoding="utf-8").count("\n|") for page in PAGES}) == 1
+@pytest.mark.parametrize("pages", [PAGES, ("README.md", "README.zh.md")])
+def test_both_languages_have_the_same_parts(pages: tuple[str, str]) -> None:
+    assert len({len(headings(page, "##")) for page in pages}) == 1
+    assert len({(ROOT / page).read_text(encoding="utf-8").count("\n|") for page in pages}) == 1
 
 
 @pytest.mark.parametrize(
-    "page", [*sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")), "README.md"]
+    "page",
+    [*sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")), "README.md", "README.zh.md"],
 )
 def test_links_between_documents_lead_somewhere(page: str) -> None:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)

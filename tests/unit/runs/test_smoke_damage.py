@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,56 @@ def test_a_missing_file_is_named(artifact: Path) -> None:
     assert "generation_config.json is missing" in (record.reason or "")
 
 
+def test_a_file_that_came_since_is_named_as_engines_may_obey_it(artifact: Path) -> None:
+    store.write_json(artifact / checkpoint.QUANTIZATION_AT_LOAD, {"quant_method": "bitsandbytes", "load_in_8bit": True})
+    record = smoke.run(smoke_job())
+    assert failures(record)[0] == "files"
+    assert f"{checkpoint.QUANTIZATION_AT_LOAD} is not in the manifest" in (record.reason or "")
+
+
+def test_a_manifest_that_lists_no_files_does_not_pass(artifact: Path) -> None:
+    edit_json(artifact / store.MANIFEST, files={})
+    record = smoke.run(smoke_job())
+    assert failures(record) == ["files"]
+    assert "model.safetensors is not in the manifest" in (record.reason or "")
+
+
 # --- damage that was there when the manifest was written -------------------------------------------------------
+
+
+def drop(*names: str) -> Callable[[Tensors], None]:
+    def edit(tensors: Tensors) -> None:
+        for name in names:
+            del tensors[name]
+
+    return edit
+
+
+def test_a_tensor_that_is_missing_is_named_where_transformers_would_make_one_up(artifact: Path) -> None:
+    change(artifact, drop(DOWN))
+    record = smoke.run(smoke_job())
+    assert failures(record) == ["load"]
+    assert record.reason == f"load: ValueError: the checkpoint is not whole: missing keys {DOWN}"
+
+
+def test_a_tensor_of_another_shape_is_named(artifact: Path) -> None:
+    change(artifact, lambda tensors: tensors.update({DOWN: tensors[DOWN][:, :64].contiguous()}))
+    record = smoke.run(smoke_job())
+    assert record.reason == f"load: ValueError: the checkpoint is not whole: mismatched keys {DOWN}"
+
+
+def test_the_first_of_many_missing_tensors_are_named_and_the_others_counted(artifact: Path) -> None:
+    change(artifact, lambda tensors: drop(*[name for name in tensors if "_proj" in name])(tensors))
+    assert (smoke.run(smoke_job()).reason or "").endswith(
+        "model.layers.0.mlp.down_proj.weight, model.layers.0.mlp.gate_proj.weight, model.layers.0.mlp.up_proj.weight "
+        "and 11 more"
+    )
+
+
+def test_a_tied_head_is_not_missing(artifact: Path) -> None:
+    """The tiny model's checkpoint holds none, as its config ties it to the input embedding."""
+    assert not any(name.startswith("lm_head") for name in checkpoint.tensor_shapes(artifact))
+    assert failures(smoke.run(smoke_job())) == []
 
 
 def test_a_zeroed_layer_is_named(artifact: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,16 +10,21 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline import checkpoint, eval_sets, soundness, store, supervise
-from pipeline.errors import UserError
-from pipeline.stages import benchmark, evaluate, fidelity, quantize, reference, smoke
+from pipeline import checkpoint, eval_sets, processes, records, soundness, store, supervise
+from pipeline.artifact_records import QuantizeRecord
+from pipeline.errors import UserError, WorkError
+from pipeline.quality_records import FidelityRecord, QualityRecord
+from pipeline.readings import SpeedRecord
+from pipeline.records import Status
+from pipeline.smoke_records import Reference, SmokeRecord
+from pipeline.stages import _main, benchmark, evaluate, fidelity, quantize, reference, smoke
 from pipeline.toolchains import environments
 
 STAGES = {
     "quantize": lambda: quantize.main("int8"),
     "reference": lambda: reference.main(),
     "smoke": lambda: smoke.main("int8"),
-    "evaluate": lambda: evaluate.main("int8", "support"),
+    "evaluate": lambda: evaluate.main("int8", "support-desk"),
     "benchmark": lambda: benchmark.main("int8"),
     "fidelity": lambda: fidelity.main("int8"),
 }
@@ -68,18 +74,89 @@ def test_the_environment_is_made_before_the_workers_time_begins(stage: str, monk
     )
 
 
+RECORDS = {
+    "quantize": lambda: records.load(store.quantize_record("int8"), QuantizeRecord),
+    "reference": lambda: records.load(store.REFERENCE_RECORD, Reference),
+    "smoke": lambda: records.load(store.smoke_record("int8"), SmokeRecord),
+    "evaluate": lambda: records.load(store.quality_record("int8", "support-desk"), QualityRecord),
+    "benchmark": lambda: records.load(store.speed_record("int8"), SpeedRecord),
+    "fidelity": lambda: records.load(store.fidelity_record("int8"), FidelityRecord),
+}
+
+
 @pytest.mark.parametrize("stage", STAGES)
-def test_an_environment_that_cannot_be_made_stops_the_stage_and_leaves_what_was_there(
+def test_an_environment_that_cannot_be_made_is_a_failure_that_says_what_to_do(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def python_for(package: str, name: str) -> Path:
-        raise UserError("out of reach")
+    """Made out of a lock that nothing installs offline; the other variants go on, and `retry` runs it again."""
 
-    monkeypatch.setattr(environments, "python_for", python_for)
+    def install(toolchain: object) -> Path:
+        raise UserError(["out of reach", "run `quantgate toolchain install x` while online"])
+
+    monkeypatch.setattr(environments, "python", install)
     weights = store.artifact("int8") / "model.safetensors"
     weights.parent.mkdir(parents=True)
     weights.touch()
-    with pytest.raises(UserError, match="out of reach"):
+    STAGES[stage]()
+    record = RECORDS[stage]()
+    assert record.reason == "out of reach; run `quantgate toolchain install x` while online"
+    assert getattr(record, "status", Status.FAILED) is Status.FAILED
+    assert weights.exists() is (stage != "quantize"), "an artifact of old does not stand for one that failed"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_mistake_that_the_worker_finds_is_a_failure_with_all_problems(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: Any, **__: Any) -> None:
+        raise WorkError(["group_size 128 does not fit", "bits 5 do not exist"])
+
+    monkeypatch.setattr(supervise, "run", run)
+    STAGES[stage]()
+    assert RECORDS[stage]().reason == "group_size 128 does not fit; bits 5 do not exist"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_cores_that_are_not_there_are_a_mistake_in_params_and_no_failure(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: Any, **__: Any) -> None:
+        raise UserError("runtime.cores: there is no core 99")
+
+    monkeypatch.setattr(supervise, "run", run)
+    with pytest.raises(UserError, match="no core 99"):
         STAGES[stage]()
-    assert weights.exists()
     assert not store.REPORTS.exists(), "no row says that the variant failed"
+
+
+@pytest.mark.parametrize("stage", sorted(set(STAGES) - {"reference"}))
+def test_a_variant_that_params_does_not_have_is_a_mistake_with_the_nearest_name(stage: str) -> None:
+    given = {"quantize": quantize, "smoke": smoke, "evaluate": evaluate, "benchmark": benchmark, "fidelity": fidelity}
+    with pytest.raises(UserError, match=r"^no variant 'int88' in params.yaml; did you mean 'int8'\?$"):
+        given[stage].main(*(["int88", "support-desk"] if stage == "evaluate" else ["int88"]))
+    assert not store.REPORTS.exists()
+    assert not store.artifact("int88").exists()
+
+
+def test_an_eval_set_that_params_does_not_have_is_a_mistake_with_the_nearest_name() -> None:
+    with pytest.raises(UserError, match=r"^no eval set 'suport-desk' in params.yaml; did you mean 'support-desk'\?$"):
+        evaluate.main("int8", "suport-desk")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "stage quantize: 0 arguments given; it takes 1: python -m pipeline.stages.quantize VARIANT"),
+        (["int8", "b"], "stage quantize: 2 arguments given; it takes 1: python -m pipeline.stages.quantize VARIANT"),
+        (["int88"], "no variant 'int88' in params.yaml; did you mean 'int8'?"),
+    ],
+)
+def test_a_wrong_command_line_exits_with_1_and_no_traceback(
+    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["quantize", *arguments])
+    monkeypatch.setattr(processes, "exit_on_signals", lambda: None)
+    with pytest.raises(SystemExit) as caught:
+        _main.run(quantize.main)
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == f"error: {words}\n"

@@ -195,6 +195,24 @@ def test_removing_takes_every_state_of_one_toolchain(make: Make, cache: Path, st
     assert environments.remove("tiny") == []
 
 
+def test_an_environment_that_is_being_made_is_not_removed(make: Make, steps: Steps) -> None:
+    toolchain = make()
+    environments.install(toolchain)
+    folder = environments.folder(toolchain, THIS)
+    with environments._alone("tiny", folder), pytest.raises(UserError, match="another process is making the environ"):
+        environments.remove("tiny")
+    assert environments.is_complete(folder)
+    assert environments.remove("tiny") == [folder]
+
+
+def test_environments_of_a_toolchain_that_is_gone_can_still_be_removed(cache: Path) -> None:
+    left = cache / "gone-0123456789ab"
+    left.mkdir(parents=True)
+    assert environments.remove("gone") == [left]
+    with pytest.raises(UserError, match=r"^no toolchain 'gone'"):
+        environments.remove("gone")
+
+
 def test_the_size_is_that_of_all_files(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     before = environments.disk_bytes(tmp_path)
