@@ -119,8 +119,8 @@ def bca(observed: Sequence[Observation], added: Sequence[float], seed: int, tail
 
     Bias-corrected and accelerated (BCa: Efron 1987, Journal of the American Statistical Association 82:171; DiCiccio &
     Efron 1996, Statistical Science 11:189): Φ(z0 + (z0 + z) / (1 - a(z0 + z))) in place of Φ(z), z0 being Φ⁻¹ of the
-    share of resampled means below the mean, where equal ones count half, and a the acceleration of `_acceleration`. That
-    is of the observed units alone: an added one would stand out on the side of which nothing was seen, and hide a skew.
+    share of resampled means below the mean, where equal ones count half, and a the acceleration of `_acceleration`: of
+    the observed units alone, for an added one would stand out on the side of which nothing was seen, and hide a skew.
     """
     import numpy
     from scipy.special import ndtri
@@ -154,7 +154,8 @@ def _acceleration(totals: Floats, weights: Floats) -> float:
 def _bca_level(z: float, bias: float, acceleration: float) -> float:
     """Share of the resampled means below the end that would be at Φ(z), 0 to 1.
 
-    Few units ask for a z so far out that the denominator is not positive; its limit, the outermost mean, is taken then.
+    Few units and a small tail ask for a z so far out that the denominator is not positive. Its limit is taken then, the
+    outermost mean.
     """
     from scipy.special import ndtr
 
