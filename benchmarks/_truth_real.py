@@ -67,7 +67,12 @@ def settings(raw: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
         "evaluate": {**raw["evaluate"], "invariance_items": 8},
         "fidelity": {**raw["fidelity"], "tokens": 5632},
         "gates": {name: dict(gate) for name, gate in GATES.items()},
-        "decision": {**raw["decision"], "workload": WORKLOAD},
+        "decision": {
+            **raw["decision"],
+            "workload": WORKLOAD,
+            "profile": "speed",
+            "profiles": {"speed": {"weights": {"speedup": 1}}},
+        },
     }
 
 

@@ -26,7 +26,16 @@ from pipeline.readings import (
     Stop,
     WorkloadReadings,
 )
-from pipeline.records import EngineInfo, Environment, Status, known, missing
+from pipeline.records import (
+    EngineInfo,
+    Environment,
+    GateVerdict,
+    Status,
+    VariantDecision,
+    Verdict,
+    known,
+    missing,
+)
 from pipeline.smoke_records import SmokeRecord
 
 MIB = 2**20
@@ -45,6 +54,22 @@ ENVIRONMENT = Environment(
     gpu_reason="no NVIDIA driver",
     packages={"torch": "2.13.0"},
 )
+
+
+def variant_decision(variant: str, verdict: Verdict, gates: Sequence[GateVerdict], **changes: Any) -> VariantDecision:
+    """What was decided about a variant that works and was not ranked."""
+    unscored = missing("not ranked here")
+    fields: dict[str, Any] = {
+        "status": Status.OK,
+        "on_frontier": False,
+        "dominated_by": [],
+        "score": unscored,
+        "score_ci_low": unscored,
+        "score_ci_high": unscored,
+        "tied_with": [],
+        "why": "",
+    }
+    return VariantDecision(variant=variant, verdict=verdict, gates=list(gates), **(fields | changes))
 
 
 @dataclass(frozen=True)

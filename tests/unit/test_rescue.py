@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from synthetic import variant_decision
 from unit.metrics.test_keeping import group
 
 from pipeline import checkpoint, params, processes, records, rescue, store, supervise
@@ -109,18 +110,11 @@ def test_every_missing_artifact_is_named(raw: dict[str, Any]) -> None:
 
 
 def decided(verdict: Verdict, *gates: tuple[str, Verdict, float | None]) -> VariantDecision:
-    return VariantDecision(
-        variant="int4",
-        status=Status.OK,
-        verdict=verdict,
-        on_frontier=True,
-        dominated_by=[],
-        gates=[
-            GateVerdict(gate=metric, metric=metric, verdict=own, value=value, bound=0.0, reason="r")
-            for metric, own, value in gates
-        ],
-        why="gate size FAIL: too large",
-    )
+    judged = [
+        GateVerdict(gate=metric, metric=metric, verdict=own, value=value, bound=0.0, reason="r")
+        for metric, own, value in gates
+    ]
+    return variant_decision("int4", verdict, judged, why="gate size FAIL: too large")
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.UNDECIDED])

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy
 import pytest
+from synthetic import variant_decision
 
-from pipeline.records import GateVerdict, Status, VariantDecision, Verdict, missing
+from pipeline.records import GateVerdict, Status, Verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -199,20 +200,7 @@ def decided(variant, status, verdict, why="", gate=Verdict.PASS):
     judged = GateVerdict(
         gate=planted.QUALITY_GATE, metric="quality_delta", verdict=gate, value=0, bound=-0.02, reason="a reason"
     )
-    unscored = missing("not ranked here")
-    return VariantDecision(
-        variant=variant,
-        status=status,
-        verdict=verdict,
-        on_frontier=False,
-        dominated_by=[],
-        score=unscored,
-        score_ci_low=unscored,
-        score_ci_high=unscored,
-        tied_with=[],
-        gates=[judged],
-        why=why,
-    )
+    return variant_decision(variant, verdict, [judged], status=status, why=why)
 
 
 def test_a_planted_variant_must_get_its_verdict_for_its_reason():
