@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -123,8 +123,24 @@ def _decision_problems(raw: Mapping[str, Any]) -> Iterator[str]:
     over = decision.get("frontier")
     for axis in over if isinstance(over, list) else []:
         yield from _axis_problems(raw, "decision.frontier", axis)
-    if isinstance(over, list) and len(set(map(str, over))) < len(over):
-        yield "decision.frontier: an axis is named twice"
+    if isinstance(over, list):
+        yield from _repeated(raw, list(map(str, over)))
+
+
+def _repeated(raw: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """One axis under two names, such as `speedup` and `speedup@` with the deciding workload."""
+    workloads = mapping(raw, "benchmark", "workloads")
+    own = {str(name): mapping(workloads, name).get("concurrency", 1) for name in workloads}
+    plain = axes.Plain(str(mapping(raw, "decision").get("workload")), own, [*map(str, mapping(raw, "eval_sets"))])
+    found: dict[object, str] = {}
+    for name in names:
+        try:
+            axis: object = plain(axes.parse_axis(name))
+        except UserError:
+            axis = name
+        if axis in found:
+            yield f"decision.frontier: an axis is named twice, as {found[axis]} and as {name}"
+        found.setdefault(axis, name)
 
 
 def _axis_problems(raw: Mapping[str, Any], place: str, text: Any) -> Iterator[str]:

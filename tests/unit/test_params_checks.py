@@ -90,7 +90,11 @@ def test_good_names_pass(name: str) -> None:
             "decision.profiles.chat.weights: 'quality_delta': quality_delta compares to the baseline, but not by a "
             "ratio; give another metric",
         ),
-        (("decision", "frontier"), ["quality", "quality"], "decision.frontier: an axis is named twice"),
+        (
+            ("decision", "frontier"),
+            ["speedup", "speedup@instruction:1"],
+            "decision.frontier: an axis is named twice, as speedup and as speedup@instruction:1",
+        ),
     ],
 )
 def test_a_name_that_points_nowhere_gets_the_nearest_one(path: tuple[str, ...], value: Any, problem: str) -> None:
