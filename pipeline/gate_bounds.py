@@ -14,7 +14,7 @@ from pipeline.metrics.catalogue import BY_NAME, Metric
 _PER_UNIT: Mapping[str, Mapping[str, float]] = {
     "s": {"ms": 1000, "s": 1},
     "share": {"%": 100, "pp": 100},
-    "ratio": {"×": 1, "x": 1, "%": 100},
+    "ratio": {"×": 1, "x": 1},
 }
 """How many of each unit that may be written make one of the metric's."""
 _EXAMPLES = {"bytes": "24 GiB", "s": "500 ms", "share": "2 % or 2 pp", "ratio": "1.3×"}

@@ -16,6 +16,8 @@ from pipeline.metrics import axes, catalogue
 from pipeline.yaml_files import section_problems
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_MOST_WEIGHT = 1_000_000
+"""Far larger ones have no finite sum."""
 PLUGINS = {"source": "pipeline.sources", "quantizer": "pipeline.quantizers", "engine": "pipeline.engines"}
 
 
@@ -120,6 +122,9 @@ def _decision_problems(raw: Mapping[str, Any]) -> Iterator[str]:
             place = f"decision.profiles.{name}.weights"
             yield from _axis_problems(raw, place, axis)
             yield from _no_ratio(place, axis)
+            weight = mapping(profiles, name, "weights")[axis]
+            if isinstance(weight, int | float) and weight > _MOST_WEIGHT:
+                yield f"{place}.{axis}: must be {_MOST_WEIGHT:,} or less, got {weight:g}; only proportions count"
     over = decision.get("frontier")
     for axis in over if isinstance(over, list) else []:
         yield from _axis_problems(raw, "decision.frontier", axis)
