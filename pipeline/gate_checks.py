@@ -146,7 +146,8 @@ def _size_problems(raw: Mapping[str, Any], metric: Metric, bound: float) -> Iter
     """Amounts that are most likely meant in another unit."""
     if metric.unit == "share" and abs(bound) > 1:
         meant = bound if abs(bound) <= 100 else 8
-        yield f"{metric.name} is a share, so {bound:g} is out of reach; {meant:g} points are {meant / 100:g} or `{meant:g} pp`"
+        points = f"{meant:g} points are {meant / 100:g} or `{meant:g} pp`"
+        yield f"{metric.name} is a share, so {bound:g} is out of reach; {points}"
     elif metric.unit == "share" and bound < 0 and not _is_difference(metric):
         yield f"{metric.name} is a share of 0 to 1, so {bound:g} says nothing"
     if metric.unit == "ratio" and bound > _MANY_TIMES:

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 from pipeline import store
 from pipeline.readings import Alternation, Failure, FailureKind, Side
