@@ -90,7 +90,7 @@ def gate(
 def _print_verdicts(decided: VariantDecision) -> None:
     typer.echo(f"{decided.variant}: {decided.verdict.value}")
     for verdict in decided.gates:
-        typer.echo(f"  {verdict.verdict.value:9} {verdict.gate}: {verdict.reason}")
+        typer.echo(f"  {verdict.verdict.value:9} {verdict.gate}: {' '.join(verdict.reason.split())}")
     if not decided.gates:
         typer.echo(f"  no gates; the status is {decided.status.value}")
 

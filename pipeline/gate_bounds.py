@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
-from pipeline.metrics.catalogue import BY_NAME
+from pipeline.metrics.catalogue import BY_NAME, Metric
 
 _PER_UNIT: Mapping[str, Mapping[str, float]] = {
     "s": {"ms": 1000, "s": 1},
     "share": {"%": 100, "pp": 100},
-    "ratio": {"×": 1, "x": 1, "%": 100},
+    "ratio": {"×": 1, "x": 1},
 }
 """How many of each unit that may be written make one of the metric's."""
 _EXAMPLES = {"bytes": "24 GiB", "s": "500 ms", "share": "2 % or 2 pp", "ratio": "1.3×"}
+_SHOWN = re.compile(r"([+−-]?)([\d,.]+(?:e[+-]?\d+)?)(.*)")
+"""Sign, number and unit of a value as reports show it."""
 _AMOUNT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(\D*)")
 
 
@@ -35,6 +38,58 @@ def parse(bound: str, metric: str, *, relative: bool) -> float:
     if found is None:
         raise ValueError(f"must be a number in {_plural(unit)}, or an amount with its unit, as in {_EXAMPLES[unit]}")
     return found
+
+
+# --- for people ------------------------------------------------------------------------------------------------
+
+
+def written(metric: Metric, value: float, *, up: bool) -> str:
+    """A value as reports show it, rounded to one side: `parse` reads it as `value` or, with
+    `up`, as more than that, else as less."""
+    return _rounded(metric.display(value), value, lambda text: _read(text, metric), up=up)
+
+
+def multiple(value: float, base: float, *, up: bool) -> str:
+    """A value as a multiple of the baseline's, as relative bounds are, rounded as by `written`."""
+    return _rounded(f"{value / base:.3f}", value, lambda text: float(text) * base, up=up)
+
+
+def _rounded(shown: str, value: float, read: Callable[[str], float], *, up: bool) -> str:
+    """The text itself where it is on the right side, else with another last digit."""
+    found = _SHOWN.fullmatch(shown)
+    assert found, f"{shown!r} is no number with a unit"
+    sign, digits, unit = found.groups()
+    number = Decimal(digits.replace(",", "")) * (1 if sign in ("", "+") else -1)
+    step = Decimal(1).scaleb(int(number.as_tuple().exponent)) * (1 if up else -1)
+    grouped = "," if "," in digits else ""
+    for _ in range(3):
+        text = f"{'+' if sign == '+' else ''}{number:{grouped}f}{unit}".replace("-", "−")
+        if (read(text) >= value) if up else (read(text) <= value):
+            break
+        number += step
+    return text
+
+
+def _read(text: str, metric: Metric) -> float:
+    if metric.unit in _EXAMPLES:
+        return parse(text, metric.name, relative=False)
+    return float(text.replace(",", "").replace("−", "-"))
+
+
+def told_apart(metric: Metric, one: float, other: float) -> tuple[str, str]:
+    """Two values as reports show them, or with all their digits where they would look like one."""
+    shown = metric.display(one), metric.display(other)
+    if one == other or shown[0] != shown[1]:
+        return shown
+    found = _SHOWN.fullmatch(shown[0])
+    unit = found[3] if found else ""
+    scale = _PER_UNIT.get(metric.unit, {}).get(unit.strip())
+    factor, name = (scale, unit) if scale else (1, f" {metric.unit}")
+    texts = [[f"{each * factor:,.{digits}g}{name}".replace("-", "−") for each in (one, other)] for digits in (10, 17)]
+    return next(((a, b) for a, b in texts if a != b), shown)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
 
 
 def _plural(unit: str) -> str:

@@ -103,7 +103,9 @@ def _bound_problems(raw: Mapping[str, Any], gate: Mapping[str, Any], metric: Met
     [key] = given
     yield from _direction_problems(metric, key)
     bound = _amount(gate[key], metric)
-    if bound is not None and gate.get("relative", False) is False:
+    if bound is not None and gate.get("relative") is True:
+        yield from (f"{key}: {problem}" for problem in _multiple_problems(gate[key]))
+    elif bound is not None and gate.get("relative", False) is False:
         for problem in _size_problems(raw, metric, bound):
             yield f"{key}: {problem}"
 
@@ -136,16 +138,18 @@ def _direction_problems(metric: Metric, key: str) -> Iterator[str]:
     if key == wanted:
         return
     better = "higher" if metric.higher_is_better else "lower"
-    drop = (
-        "; a drop of 2 points at most is at_least: -0.02" if metric.versus_baseline and metric.unit == "share" else ""
-    )
+    drop = "; a drop of 2 points at most is at_least: -0.02" if _is_difference(metric) else ""
     yield f"{key}: {better} is better for {metric.name}, so give {wanted}{drop}"
 
 
 def _size_problems(raw: Mapping[str, Any], metric: Metric, bound: float) -> Iterator[str]:
     """Amounts that are most likely meant in another unit."""
     if metric.unit == "share" and abs(bound) > 1:
-        yield f"{metric.name} is a share, so {bound:g} is out of reach; 8 points are 0.08 or `8 pp`"
+        meant = bound if abs(bound) <= 100 else 8
+        points = f"{meant:g} points are {meant / 100:g} or `{meant:g} pp`"
+        yield f"{metric.name} is a share, so {bound:g} is out of reach; {points}"
+    elif metric.unit == "share" and bound < 0 and not _is_difference(metric):
+        yield f"{metric.name} is a share of 0 to 1, so {bound:g} says nothing"
     if metric.unit == "ratio" and bound > _MANY_TIMES:
         yield f"{metric.name} is a multiple, and {bound:g} times is out of reach; 30 % more is 1.3"
     if metric.unit == "bytes" and 0 < bound < _FEW_BYTES:
@@ -158,6 +162,20 @@ def _size_problems(raw: Mapping[str, Any], metric: Metric, bound: float) -> Iter
             f"{metric.name} is in seconds, and no request goes on for {longest} (benchmark.pairing.request_timeout_s); "
             f"write the unit, as in `{bound:g} ms`"
         )
+
+
+def _multiple_problems(bound: Any) -> Iterator[str]:
+    if not isinstance(bound, int | float) or isinstance(bound, bool):
+        return
+    if bound <= 0:
+        yield f"a relative bound is a multiple of the baseline's value, so {bound:g} says nothing; give one above 0"
+    if bound > _MANY_TIMES:
+        yield f"a relative bound is a multiple of the baseline's value, and {bound:g} times is out of reach"
+
+
+def _is_difference(metric: Metric) -> bool:
+    """Of two shares, so that it may be below 0."""
+    return metric.unit == "share" and BY_NAME["quality_delta"].display is metric.display
 
 
 def _is_time(metric: Metric) -> bool:

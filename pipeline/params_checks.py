@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,6 +16,8 @@ from pipeline.metrics import axes, catalogue
 from pipeline.yaml_files import section_problems
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_MOST_WEIGHT = 1_000_000
+"""Far larger ones have no finite sum."""
 PLUGINS = {"source": "pipeline.sources", "quantizer": "pipeline.quantizers", "engine": "pipeline.engines"}
 
 
@@ -120,11 +122,30 @@ def _decision_problems(raw: Mapping[str, Any]) -> Iterator[str]:
             place = f"decision.profiles.{name}.weights"
             yield from _axis_problems(raw, place, axis)
             yield from _no_ratio(place, axis)
+            weight = mapping(profiles, name, "weights")[axis]
+            if isinstance(weight, int | float) and weight > _MOST_WEIGHT:
+                yield f"{place}.{axis}: must be {_MOST_WEIGHT:,} or less, got {weight:g}; only proportions count"
     over = decision.get("frontier")
     for axis in over if isinstance(over, list) else []:
         yield from _axis_problems(raw, "decision.frontier", axis)
-    if isinstance(over, list) and len(set(map(str, over))) < len(over):
-        yield "decision.frontier: an axis is named twice"
+    if isinstance(over, list):
+        yield from _repeated(raw, list(map(str, over)))
+
+
+def _repeated(raw: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """One axis under two names, such as `speedup` and `speedup@` with the deciding workload."""
+    workloads = mapping(raw, "benchmark", "workloads")
+    own = {str(name): mapping(workloads, name).get("concurrency", 1) for name in workloads}
+    plain = axes.Plain(str(mapping(raw, "decision").get("workload")), own, [*map(str, mapping(raw, "eval_sets"))])
+    found: dict[object, str] = {}
+    for name in names:
+        try:
+            axis: object = plain(axes.parse_axis(name))
+        except UserError:
+            axis = name
+        if axis in found:
+            yield f"decision.frontier: an axis is named twice, as {found[axis]} and as {name}"
+        found.setdefault(axis, name)
 
 
 def _axis_problems(raw: Mapping[str, Any], place: str, text: Any) -> Iterator[str]:

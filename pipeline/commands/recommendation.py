@@ -46,7 +46,7 @@ def recommend(
         return
     typer.echo(analysis.decision.headline)
     for decided in analysis.decision.variants:
-        typer.echo(f"  {decided.variant}: {decided.why}")
+        typer.echo(f"  {decided.variant}: {' '.join(decided.why.split())}")
     for sentence in analysis.decision.would_have_to_give:
         typer.echo(f"{sentence}.")
     typer.echo(f"Ranked by {analysis.ranked_by}; {analysis.tie}.")
@@ -67,7 +67,7 @@ def frontier(
 
     analysis = current.analysis()
     for line in frontier_words.lines(analysis, axes.split(",") if axes is not None else None):
-        typer.echo(line)
+        typer.echo(line.replace("\r", " ").replace("\n", " "))
 
 
 def _extra_gates(

@@ -150,9 +150,12 @@ def _table(place: Place) -> dict[str, dict[str, str]]:
     path = place.reports / "pareto.csv"
     try:
         with path.open(encoding="utf-8", newline="") as stream:
-            return {row["variant"]: dict(row) for row in csv.DictReader(stream)}
+            found = {row["variant"]: dict(row) for row in csv.DictReader(stream)}
     except (OSError, KeyError, UnicodeDecodeError) as error:
         raise UserError(f"{place.given}: reports/pareto.csv cannot be read ({error}). {_anew(place)}") from None
+    if not found:
+        raise UserError(f"{place.given}: reports/pareto.csv cannot be read (it has no variant). {_anew(place)}")
+    return found
 
 
 def _params(place: Place) -> dict[str, Any]:
@@ -209,11 +212,11 @@ def _scored(place: Place, path: Path) -> tuple[ItemResult, ...]:
     raise UserError(f"{place.given}: reports/{name} is of another schema and is not compared ({problem})")
 
 
-def _report(place: Place) -> Report | None:
-    """None where there is none, or one of another version: the table then has to do."""
+def _report(place: Place) -> Report:
+    """The table has to do where there is none, or one of another version."""
     path = place.reports / "report.json"
     if not path.is_file():
-        return None
+        raise UserError(f"{place.given}: has no reports/report.json, so only the deciding workload's speed is compared")
     try:
         return Report.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -147,7 +147,9 @@ def _work_differs(a: Snapshot, b: Snapshot, key: Key) -> str | None:
 
 
 def _work(side: Snapshot, variant: str, workload: str, concurrency: int | None) -> dict[str, Any]:
-    levels = [each for each in side.speed.get(variant, {}).get("workloads", []) if each.get("workload") == workload]
+    listed = side.speed.get(variant, {}).get("workloads")
+    asked = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    levels = [each for each in asked if each.get("workload") == workload]
     fitting = [each for each in levels if concurrency in (None, each.get("concurrency", 1))]
     fields = ("prompt_sha256", "prompt_tokens", "output_tokens")
     return {name: each[name] for each in fitting[:1] for name in fields if name in each}

@@ -56,6 +56,26 @@ class Axis:
         return self.metric.display(value)
 
 
+@dataclass(frozen=True)
+class Plain:
+    """What an axis means that names no part, so that one reading has one name."""
+
+    workload: str
+    """The deciding one."""
+    concurrency: Mapping[str, int]
+    """Of each workload, its own."""
+    eval_sets: Collection[str]
+
+    def __call__(self, axis: Axis) -> Axis:
+        """E.g. `speedup@instruction:1` → `speedup`, where that is the deciding workload at its own concurrency."""
+        scope = axis.scope
+        if scope.workload and scope.concurrency in (None, self.concurrency.get(scope.workload)):
+            return Axis(axis.metric, WHOLE if scope.workload == self.workload else Scope(workload=scope.workload))
+        if scope.eval_set and not scope.category and set(self.eval_sets) == {scope.eval_set}:
+            return Axis(axis.metric)
+        return axis
+
+
 def parse_axis(text: str) -> Axis:
     """`METRIC`, `METRIC@WORKLOAD`, `METRIC@WORKLOAD:STREAMS`, `METRIC@EVAL_SET` or `METRIC@EVAL_SET/CATEGORY`.
 

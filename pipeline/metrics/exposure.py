@@ -46,16 +46,20 @@ def passed_before(evidence: VariantEvidence) -> Exposed | None:
 
 
 def answers(evidence: VariantEvidence) -> Exposed | None:
-    return _exposed([item for scored in evidence.quality for item in scored.items], "answers")
+    return _exposed([(scored.name, item) for scored in evidence.quality for item in scored.items], "answers")
 
 
 def _passed_before(evidence: VariantEvidence, what: str, counts: Callable[[ItemResult], bool]) -> Exposed | None:
     """Items that the baseline passed, which alone can be lost; None for the baseline."""
     if evidence.baseline is None:
         return None
-    passed = [item for scored in evidence.baseline.quality for item in scored.items if item.passed and counts(item)]
+    asked = ((scored.name, item) for scored in evidence.baseline.quality for item in scored.items)
+    passed = [(name, item) for name, item in asked if item.passed and counts(item)]
     return _exposed(passed, f"{what} that {evidence.baseline.variant} passed")
 
 
-def _exposed(found: Sequence[ItemResult], what: str) -> Exposed:
-    return Exposed(len(found), len({observed.unit for observed in intervals.scores(found)}), what)
+def _exposed(found: Sequence[tuple[str, ItemResult]], what: str) -> Exposed:
+    """Of items with the name of their eval set: ids and names of documents are unique in one set only."""
+    observed = intervals.scores([item for _, item in found])
+    units = {(name, each.unit) for (name, _), each in zip(found, observed, strict=True)}
+    return Exposed(len(found), len(units), what)

@@ -37,7 +37,7 @@ def decide(
     rankings = {name: _ranking(params, rows, overall, name) for name in params.decision.profiles}
     ranking = rankings[chosen]
     pick = ranking.pick
-    lacking = [] if pick else nearest_to_passing.sentences(rows, verdicts)
+    lacking = [] if pick else nearest_to_passing.sentences(rows, verdicts, asked)
     reasons = Reasons(
         profile=chosen,
         rows=tuple(rows),
@@ -73,7 +73,7 @@ def _profile(params: Params, asked: str | None) -> str:
 
 def _ranking(params: Params, rows: Sequence[Row], overall: Mapping[str, Verdict], profile: str) -> Ranking:
     baseline = next(row for row in rows if row.is_baseline)
-    weights = score.shares(params.decision.profiles[profile].weights)
+    weights = score.shares(params.decision.profiles[profile].weights, frontier.plain(params))
     return Ranking(
         candidates=tuple(row for row in rows if overall[row.variant] is Verdict.PASS),
         baseline=baseline,

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
-from pipeline.metrics.axes import Axis, parse_axis
+from pipeline.metrics.axes import Axis, Plain, parse_axis
 from pipeline.metrics.catalogue import BY_NAME
 from pipeline.metrics.scope import Scope
 from pipeline.params import Params
 from pipeline.report import apart
 from pipeline.report.rows import Row
 
-__all__ = ["Axis", "default_axes", "dominators", "parse_axis", "place", "placed", "selectable"]
+__all__ = ["Axis", "default_axes", "dominators", "parse_axis", "place", "placed", "plain", "selectable"]
 
 BY_WORKLOAD = ("speedup", "ttft_speedup", "ttft_s_p50", "aggregate_tokens_per_s")
 """Offered for every workload and for every level of the sweep."""
@@ -36,6 +36,11 @@ Clear = Callable[[str, str, int], bool]
 def default_axes(params: Params) -> tuple[Axis, ...]:
     """Those of `decision.frontier`."""
     return tuple(map(parse_axis, params.decision.frontier))
+
+
+def plain(params: Params) -> Plain:
+    own = {name: workload.concurrency for name, workload in params.benchmark.workloads.items()}
+    return Plain(params.decision.workload, own, tuple(params.eval_sets))
 
 
 def selectable(params: Params, rows: Sequence[Row]) -> tuple[Axis, ...]:

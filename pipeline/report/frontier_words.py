@@ -86,7 +86,7 @@ def _parsed(analysis: Analysis, names: Sequence[str]) -> tuple[Axis, ...]:
         unknown = unknown_part(axis, _levels(analysis), _categories(analysis))
         problems += [f"{name.strip()!r}: {unknown}"] if unknown else []
         axes.append(axis)
-    if len(set(axes)) < len(axes):
+    if len(set(map(frontier.plain(analysis.params), axes))) < len(axes):
         problems.append("an axis is named twice")
     if problems:
         raise UserError(f"--axes: {problem}" for problem in problems)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pipeline import gate_bounds
 from pipeline.metrics import latency
 from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.metrics.metric import Narrows
@@ -44,7 +45,8 @@ def judge(name: str, gate: Gate, row: Row, baseline: Row) -> GateVerdict:
         judged = Judged(Verdict.UNDECIDED, no_bound)
     if judged is None:
         assert bound is not None, "else it is judged already"
-        judged = compare(metric, measured, bound, at_least=gate.at_least is not None)
+        base = _base(gate, baseline) if gate.relative else None
+        judged = compare(metric, measured, bound, at_least=gate.at_least is not None, base=base)
     return GateVerdict(
         gate=name,
         metric=metric.name,
@@ -87,16 +89,20 @@ class Judged:
     """What would decide it."""
 
 
-def compare(metric: Metric, measured: Measured, bound: float, *, at_least: bool) -> Judged:
+def compare(metric: Metric, measured: Measured, bound: float, *, at_least: bool, base: float | None = None) -> Judged:
     """A value that is there against a bound in the metric's unit: PASS when the least favourable value that the
-    measurement allows meets it, FAIL when the most favourable one does not."""
+    measurement allows meets it, FAIL when the most favourable one does not.
+
+    Args:
+        base: what the bound is a multiple of, where it is; other bounds are then advised as multiples.
+    """
     worst, best = _ends(metric, measured, at_least=at_least)
     sign = 1 if at_least else -1
     if worst is not None and sign * worst >= sign * bound:
         return Judged(Verdict.PASS, _decided(metric, measured, bound, at_least, met=True), worst, best)
     if best is not None and sign * best < sign * bound:
         return Judged(Verdict.FAIL, _decided(metric, measured, bound, at_least, met=False), worst, best)
-    reason, need = _undecided(metric, measured, bound, at_least)
+    reason, need = _undecided(metric, measured, bound, at_least, base)
     return Judged(Verdict.UNDECIDED, reason, worst, best, need)
 
 
@@ -128,9 +134,23 @@ def _bound(gate: Gate, baseline: Row) -> tuple[float | None, str]:
     if not gate.relative:
         return gate.bound, ""
     base = baseline.measure(BY_NAME[gate.metric], gate.scope).value
+    relative = f"the bound is relative to the baseline {baseline.variant}, whose value is"
     if base.value is None:
-        return None, f"the bound is relative to the baseline {baseline.variant}, whose value is missing: {base.reason}"
+        return None, f"{relative} missing: {base.reason}"
+    if base.value == 0 and gate.at_least is not None:
+        return None, f"{relative} 0, and anything is at least a multiple of that; give the bound itself"
     return gate.bound * base.value, ""
+
+
+def _base(gate: Gate, baseline: Row) -> float | None:
+    return baseline.measure(BY_NAME[gate.metric], gate.scope).value.value
+
+
+def advised(metric: Metric, value: float, base: float | None, *, up: bool) -> str:
+    """A bound as it can be put into params.yaml, rounded upwards or downwards; see `compare` for `base`."""
+    if base:
+        return f"{gate_bounds.multiple(value, base, up=up)} × the baseline's"
+    return gate_bounds.written(metric, value, up=up)
 
 
 def _ends(metric: Metric, measured: Measured, *, at_least: bool) -> tuple[float | None, float | None]:
@@ -149,20 +169,33 @@ def _decided(metric: Metric, measured: Measured, bound: float, at_least: bool, *
     if metric.low is None:
         return _exact(metric, measured, bound, at_least, met)
     part = "the whole interval is" if met else "none of the interval is"
-    return f"{_with_interval(metric, measured)}: {part} {_wanted(metric, bound, at_least)}"
+    wanted = _wanted(metric, bound, at_least)
+    return f"{_with_interval(metric, measured)}: {part} {wanted}{_closely(metric, measured, bound)}"
 
 
 def _exact(metric: Metric, measured: Measured, bound: float, at_least: bool, met: bool) -> str:
     """A value without an interval; of a count what it is of, and of a count of 0 what that rules out."""
     sign = ("≥" if met else "<") if at_least else ("≤" if met else ">")
     value, exposed = _value(measured), measured.exposed
-    found = f"{metric.display(value)} {sign} {metric.display(bound)}"
+    shown, limit = gate_bounds.told_apart(metric, value, bound)
+    found = f"{shown} {sign} {limit}"
     if exposed is None:
         return found
     return f"{found}, {exposed}; {exposed.none_seen()}" if value == 0 else f"{found}, {exposed}"
 
 
-def _undecided(metric: Metric, measured: Measured, bound: float, at_least: bool) -> tuple[str, Need | None]:
+def _closely(metric: Metric, measured: Measured, bound: float) -> str:
+    """Both in full where an end of the interval would look like the bound but is another value."""
+    for end in (measured.low, measured.high):
+        if end and end.value is not None and metric.display(end.value) == metric.display(bound) and end.value != bound:
+            full, limit = gate_bounds.told_apart(metric, end.value, bound)
+            return f" (it ends at {full}, the bound is {limit})"
+    return ""
+
+
+def _undecided(
+    metric: Metric, measured: Measured, bound: float, at_least: bool, base: float | None
+) -> tuple[str, Need | None]:
     assert measured.low is not None, "a value without an interval is decided"
     assert measured.high is not None, "there are both ends, if only as missing"
     low, high, value = measured.low.value, measured.high.value, _value(measured)
@@ -173,17 +206,19 @@ def _undecided(metric: Metric, measured: Measured, bound: float, at_least: bool)
     outer = -math.inf if low is None else low, math.inf if high is None else high
     need = measured.sample.to_decide(value, *outer, bound)
     shown += f": {absent or f'only part of it is {_wanted(metric, bound, at_least)}'}"
+    shown += _closely(metric, measured, bound)
     if need.more is None:
-        return f"{shown}; {_too_near(metric, measured, at_least)}", need
+        return f"{shown}; {_too_near(metric, measured, at_least, base)}", need
     met = value >= bound if at_least else value <= bound
     return f"{shown}; it leans to {'PASS' if met else 'FAIL'}, and {need.words}", need
 
 
-def _too_near(metric: Metric, measured: Measured, at_least: bool) -> str:
-    """What a person can do where no practical sample decides."""
+def _too_near(metric: Metric, measured: Measured, at_least: bool, base: float | None) -> str:
+    """What a person can do where no practical sample decides; each bound is rounded to the side that it is said of."""
     worst, best = _ends(metric, measured, at_least=at_least)
-    passes = f"{metric.display(worst)} would PASS now" if worst is not None else None
-    fails = f"{'above' if at_least else 'below'} {metric.display(best)} FAIL" if best is not None else None
+    passes = f"{advised(metric, worst, base, up=not at_least)} would PASS now" if worst is not None else None
+    beyond = "above" if at_least else "below"
+    fails = f"{beyond} {advised(metric, best, base, up=at_least)} FAIL" if best is not None else None
     return (
         "so near the bound that no practical number of more decides it: accept it or move the bound "
         f"({', '.join(filter(None, (passes, fails)))})"

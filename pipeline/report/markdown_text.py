@@ -14,7 +14,8 @@ def grid(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """Text in one line that can neither end a table cell, start HTML, a link, an image or code, nor name a user."""
+    """Text in one line that can neither end a table cell, start HTML, a link, an image, code or a
+    formula, nor name a user or an issue."""
     flat = " ".join(text.split())
     cut = flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…"
     for character, written in _WRITTEN.items():
@@ -32,6 +33,10 @@ _WRITTEN = {
     "*": "\\*",
     "~": "\\~",
     "@": "@<!-- -->",
+    "#": "&#35;",
+    "$": "&#36;",
+    "://": ":<!-- -->//",
+    "www.": "www<!-- -->.",
 }
 """In this order: what stands first is not written by what follows."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.metrics.axes import Axis, parse_axis
@@ -46,10 +46,18 @@ class Score:
         return Estimate(math.log(number), low, high)
 
 
-def shares(weights: Mapping[str, float]) -> tuple[Weight, ...]:
-    """A profile's weights, brought to a sum of 1."""
+def shares(weights: Mapping[str, float], plain: Callable[[Axis], Axis] = lambda axis: axis) -> tuple[Weight, ...]:
+    """A profile's weights, brought to a sum of 1; those of one axis under several names are added up.
+
+    Args:
+        plain: the one name of an axis; see `pipeline.metrics.axes.Plain`.
+    """
     total = math.fsum(weights.values())
-    return tuple(Weight(parse_axis(name), weight / total) for name, weight in weights.items())
+    found: dict[Axis, float] = {}
+    for name, weight in weights.items():
+        axis = plain(parse_axis(name))
+        found[axis] = found.get(axis, 0.0) + weight / total
+    return tuple(Weight(axis, share) for axis, share in found.items())
 
 
 def of(row: Row, baseline: Row, weights: Sequence[Weight]) -> Score:

@@ -132,8 +132,13 @@ class Project:
         return params
 
     def _scored_as_it_is(self, params: Params) -> None:
-        """Small eval sets, and DVC's note that the variants were scored on them."""
-        stages = {}
+        """Small eval sets, and DVC's note that the variants were scored on them, and made under these params."""
+        stages: dict[str, Any] = {}
+        for variant in params.variants:
+            of_quantize = {"seed": self.raw["seed"], f"variants.{variant}": self.raw["variants"][variant]}
+            stages[f"quantize@{variant}"] = {"params": {"params.yaml": of_quantize}}
+            for stage in ("smoke", "benchmark", "fidelity"):
+                stages[f"{stage}@{variant}"] = {"params": {"params.yaml": {"runtime": self.raw["runtime"]}}}
         for name in params.eval_sets:
             items = b'{"id": "a"}\n'
             store.write_text(store.EVAL_SETS / name / "items.jsonl", items.decode())

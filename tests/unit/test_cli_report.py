@@ -321,3 +321,11 @@ def test_gate_is_undecided_when_nothing_passes_and_something_is_undecided(projec
     code, text = run("gate")
     assert code == 2
     assert "UNDECIDED: no variant passes every gate" in text
+
+
+@pytest.mark.parametrize("arguments", [("gate", "int8"), ("recommend",), ("frontier",)])
+def test_a_reason_of_several_lines_is_told_in_one(project, build, run, arguments):
+    project.write(build.evidence("fp16", SCORES), build.failed("int8", "out of\nmemory"))
+    lines = run(*arguments)[1].splitlines()
+    assert any("out of memory" in line for line in lines)
+    assert not any(line.startswith("memory") for line in lines)

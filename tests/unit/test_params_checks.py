@@ -90,7 +90,11 @@ def test_good_names_pass(name: str) -> None:
             "decision.profiles.chat.weights: 'quality_delta': quality_delta compares to the baseline, but not by a "
             "ratio; give another metric",
         ),
-        (("decision", "frontier"), ["quality", "quality"], "decision.frontier: an axis is named twice"),
+        (
+            ("decision", "frontier"),
+            ["speedup", "speedup@instruction:1"],
+            "decision.frontier: an axis is named twice, as speedup and as speedup@instruction:1",
+        ),
     ],
 )
 def test_a_name_that_points_nowhere_gets_the_nearest_one(path: tuple[str, ...], value: Any, problem: str) -> None:
@@ -191,7 +195,7 @@ def test_a_gate_needs_exactly_one_bound(bounds: dict[str, float | None]) -> None
     assert found == ["gates.floor: give exactly one of at_least and at_most"]
 
 
-@pytest.mark.parametrize("bound", [0, 0.0, 1, -0.08])
+@pytest.mark.parametrize("bound", [0, 0.0, 1, 0.08])
 def test_a_bound_of_zero_or_a_whole_number_is_a_bound(bound: float) -> None:
     raw = copy.deepcopy(SHIPPED)
     raw["gates"]["floor"] = {"metric": "quality", "at_least": bound}
@@ -242,3 +246,9 @@ def test_a_bound_that_can_be_meant_passes(gate: dict[str, Any]) -> None:
     raw = copy.deepcopy(SHIPPED)
     put(gate, "gates", "size")(raw)
     assert params.parse(raw).gates["size"].metric == gate["metric"]
+
+
+def test_weights_without_a_finite_sum_are_refused() -> None:
+    assert problems(put({"speedup": 1e308, "ttft_speedup": 1}, "decision", "profiles", "chat", "weights")) == [
+        "decision.profiles.chat.weights.speedup: must be 1,000,000 or less, got 1e+308; only proportions count"
+    ]

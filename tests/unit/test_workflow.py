@@ -136,3 +136,8 @@ def test_a_fork_s_code_runs_on_no_machine_of_ours():
     ours = "github.event.pull_request.head.repo.full_name == github.repository && vars."
     assert f"{ours}QUANTGATE_RUNNER" in job["runs-on"]
     assert f"{ours}QUANTGATE_MEASURE" in job["env"]["MEASURE"]
+
+
+def test_why_the_gate_refused_to_judge_stands_in_the_comment() -> None:
+    """An error is told on stderr."""
+    assert "quantgate gate > gate.txt 2>&1" in (ROOT / ".github/workflows/quantgate.yml").read_text(encoding="utf-8")

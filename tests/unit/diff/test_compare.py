@@ -237,3 +237,13 @@ def test_a_user_s_mistake_exits_with_3_and_no_traceback(reports, build, revision
     error = capsys.readouterr().err
     assert error.startswith(f"error: {revision!r} is neither")
     assert "Traceback" not in error
+
+
+def test_a_missing_report_json_is_noted_and_an_empty_table_refused(two, difference):
+    a, b = two
+    (b / "reports" / "report.json").unlink()
+    said = "has no reports/report.json, so only the deciding workload's speed is compared"
+    assert any(said in note for note in difference(a, b).notes)
+    (b / "reports" / "pareto.csv").write_text("")
+    with pytest.raises(UserError, match=r"reports/pareto\.csv cannot be read \(it has no variant\)"):
+        difference(a, b)

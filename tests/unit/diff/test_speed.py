@@ -129,3 +129,11 @@ def test_what_was_not_measured_anew_is_said(reports, build, difference):
     assert line.same_readings is True
     assert (line.change.value, line.change.reason) == (None, speed.NOT_ANEW)
     assert line.a == line.b
+
+
+@pytest.mark.parametrize("listed", ["null", "7", "[null, 7]"])
+def test_a_damaged_speed_record_is_no_crash(reports, build, difference, listed):
+    a = reports.keep("a", build.evidence("fp16"), build.evidence("int8"))
+    b = reports.keep("b", build.evidence("fp16"), build.evidence("int8"))
+    (b / "reports" / "speed" / "int8.json").write_text(f'{{"workloads": {listed}}}')
+    assert [change.variant for change in difference(a, b).speed] == ["int8"]

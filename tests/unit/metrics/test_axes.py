@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.metrics.axes import METRIC_NAMES, Axis, parse_axis, unknown_part
+from pipeline.metrics.axes import METRIC_NAMES, Axis, Plain, parse_axis, unknown_part
 from pipeline.metrics.catalogue import BY_NAME
 from pipeline.metrics.scope import Scope
 
@@ -85,3 +85,26 @@ def test_what_is_not_there_is_told(text, told):
 
 def test_what_is_not_known_is_not_asked():
     assert unknown_part(parse_axis("speedup@code:3"), {}, {}) == unknown_part(parse_axis("quality@zh"), {}, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("speedup@instruction", "speedup"),
+        ("speedup@instruction:1", "speedup"),
+        ("speedup@instruction:8", "speedup@instruction:8"),
+        ("speedup@code:4", "speedup@code"),
+        ("speedup@code", "speedup@code"),
+        ("quality@zh", "quality@zh"),
+        ("weight_bytes", "weight_bytes"),
+    ],
+)
+def test_one_reading_has_one_name(name: str, plain: str):
+    found = Plain("instruction", {"instruction": 1, "code": 4}, ("en", "zh"))
+    assert found(parse_axis(name)).name == plain
+
+
+def test_a_single_eval_set_is_all_of_them():
+    found = Plain("instruction", {}, ("zh",))
+    assert found(parse_axis("quality@zh")).name == "quality"
+    assert found(parse_axis("quality@zh/policy")).name == "quality@zh/policy"

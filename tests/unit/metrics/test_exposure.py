@@ -43,3 +43,12 @@ def test_only_what_the_baseline_passed_can_be_lost(build: Build):
     assert passed_before(ours) == Exposed(3, 2, "items that fp16 passed")
     assert answers(ours) == Exposed(4, 4, "answers")
     assert critical_passed_before(base) is None
+
+
+def test_equal_names_in_two_eval_sets_are_two(build: Build):
+    """Item ids and documents are unique in one set only."""
+    items = build.items([1, 1, 1])
+    two = replace(build.evidence(), quality=tuple(build.scored("fp16", items, name) for name in ("one", "other")))
+    ours = replace(build.evidence("int8", [0, 1, 1]), baseline=two)
+    assert passed_before(ours) == Exposed(6, 6, "items that fp16 passed")
+    assert answers(two) == Exposed(6, 6, "answers")

@@ -9,6 +9,7 @@ from pipeline.params import Gate
 from pipeline.quality_records import Invariance
 from pipeline.readings import Alternation
 from pipeline.records import Decision, Status, Verdict
+from pipeline.report import nearest_to_passing
 from pipeline.report.analysis import analyse
 
 SCORES = [1.0] * 72 + [0.0] * 48
@@ -245,9 +246,30 @@ def test_what_would_have_to_give_is_of_those_nearest_to_passing(project, build):
     ]
     found = decide(project, build.evidence("fp16", SCORES, tpot_s=0.1), *variants)
     assert found.pick is None
-    gives = "would pass if quality-drop were −16.7 pp instead of −8.0 pp (about 587 more items would decide it)"
+    # Twelve of 120 are −10 pp: more items would decide for FAIL, so their number is not what is missing.
+    gives = "would pass if quality-drop were −16.7 pp instead of −8.0 pp"
     assert found.would_have_to_give == [f"b {gives}", f"twin {gives}"]
     assert found.headline.endswith(f" {found.would_have_to_give[0]}.")
+
+
+def test_how_many_more_items_would_bring_a_pass_is_told(project, build):
+    project.raw["gates"] = {"drop": {"metric": "quality_delta", "at_least": -0.03}}
+    ours = [build.evidence(name, [0.0] * 2 + SCORES[2:]) for name in ("fp16", "int4")]
+    found = decide(project, build.evidence("fp16", SCORES), *ours[1:])
+    assert found.pick == "fp16"
+    verdict = next(each for each in found.variants if each.variant == "int4").gates[0]
+    gate = Gate(metric="quality_delta", at_least=-0.03)
+    said = nearest_to_passing._condition(verdict, gate)
+    assert said.endswith(f" (about {verdict.more:,} more items would decide it)")
+
+
+def test_a_relative_bound_would_have_to_be_another_multiple(project, build):
+    project.raw["gates"] = {"size": {"metric": "weight_bytes", "at_most": 0.3, "relative": True}}
+    found = decide(project, build.evidence("fp16", SCORES), build.evidence("int4", SCORES, weight_bytes=90 * 2**20))
+    assert found.pick is None
+    multiple = 90 / 257
+    assert found.would_have_to_give[1] == "int4 would pass if size were 0.351 × the baseline's instead of 0.3 ×"
+    assert 0.350 < multiple < 0.351
 
 
 def test_an_undecided_variant_is_no_candidate_but_is_named(project, build):

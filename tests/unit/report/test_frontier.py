@@ -212,7 +212,14 @@ def test_the_words_say_who_is_beaten_by_whom_and_beyond_what(project, build):
 
 def test_every_mistake_in_the_axes_is_told(project, four_variants):
     analysis = analyse(project.write(*four_variants))
-    asked = ["qualty", "speedup@code", "speedup@instruction:3", "quality@support-desk/tone", "speedup", " speedup"]
+    asked = [
+        "qualty",
+        "speedup@code",
+        "speedup@instruction:3",
+        "quality@support-desk/tone",
+        "speedup",
+        "speedup@instruction",
+    ]
     with pytest.raises(UserError) as caught:
         list(lines(analysis, asked))
     assert caught.value.problems == (

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import ENVIRONMENT, Build
 
+from pipeline import gate_bounds
 from pipeline.metrics.catalogue import BY_NAME
 from pipeline.metrics.evidence import VariantEvidence
 from pipeline.metrics.exposure import Exposed
@@ -320,3 +321,64 @@ def test_a_variant_that_is_not_ok_fails_every_gate_whatever_was_measured(gate: G
     assert (found.verdict, found.reason) == (Verdict.FAIL, f"{status.value}: benchmark: out of memory")
     assert (found.passes_at, found.fails_at, found.more) == (None, None, None)
     assert gates.overall(broken, []) is Verdict.FAIL
+
+
+# --- bounds that people put in ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [each.name for each in BY_NAME.values() if each.unit != "currency"])
+@given(value=st.floats(0, 1e12, allow_nan=False), part=st.floats(0, 1), up=st.booleans())
+def test_an_advised_bound_is_on_its_side_when_it_is_read_again(metric: str, value: float, part: float, up: bool):
+    found = BY_NAME[metric]
+    number = part if found.unit in ("share", "ratio") else float(int(value)) if found.unit == "bytes" else value
+    text = gate_bounds.written(found, number, up=up)
+    readable = found.unit in ("share", "ratio", "bytes", "s")
+    read = gate_bounds.parse(text, metric, relative=False) if readable else float(text.replace(",", ""))
+    assert read >= number if up else read <= number
+
+
+@given(value=st.floats(1, 1e12), base=st.floats(1, 1e12), up=st.booleans())
+def test_an_advised_multiple_is_on_its_side(value: float, base: float, up: bool):
+    multiple = float(gate_bounds.multiple(value, base, up=up))
+    assert multiple * base >= value if up else multiple * base <= value
+
+
+def test_advised_bounds_are_rounded_to_the_side_that_they_are_said_of():
+    reason = judged(DROP, delta(-0.08, -0.1004, -0.0504))[1]
+    assert reason.endswith("(−10.1 pp would PASS now, above −5.0 pp FAIL)")
+    upper = judged(Gate(metric="quality_delta", at_most=0.02), row(0.02, 0.0104, 0.0304, PairedItems(100, 0.5)))[1]
+    assert upper.endswith("(+3.1 pp would PASS now, below +1.0 pp FAIL)")
+
+
+def test_two_values_that_are_shown_alike_are_shown_in_full():
+    size = Gate(metric="weight_bytes", at_most=114_512_344.0)
+    assert judged(size, row(114_512_345)) == (Verdict.FAIL, "114,512,345 bytes > 114,512,344 bytes")
+    few = Gate(metric="refusals", at_least=0.4)
+    assert judged(few, row(0)) == (Verdict.FAIL, "0 items < 0.4 items")
+    failed = Gate(metric="length_finish_share", at_most=0.02)
+    assert judged(failed, row(0.0204)) == (Verdict.FAIL, "2.04 % > 2 %")
+
+
+def test_an_end_that_is_shown_like_the_bound_is_shown_in_full():
+    reason = judged(DROP, delta(-0.12, -0.2, -0.0804))[1]
+    assert reason.endswith("none of the interval is at least −8.0 pp (it ends at −8.04 pp, the bound is −8 pp)")
+    assert "it ends at −8.04 pp" in judged(DROP, delta(0.0, -0.0804, 0.1))[1]
+
+
+def test_a_relative_gate_advises_multiples():
+    gate = Gate(metric="quality", at_least=0.9, relative=True)
+    ours = row(0.45, 0.4004, 0.5004, PairedItems(100, 0.5))
+    reason = gates.judge("g", gate, ours, row(0.5, variant="fp16")).reason
+    assert reason.endswith("(0.800 × the baseline's would PASS now, above 1.001 × the baseline's FAIL)")
+
+
+def test_a_baseline_of_nothing_bounds_nothing_from_below():
+    gate = Gate(metric="flips_won", at_least=1.0, relative=True)
+    found = gates.judge("g", gate, row(0), row(0, variant="fp16"))
+    assert (found.verdict, found.bound) == (Verdict.UNDECIDED, None)
+    assert found.reason == (
+        "the bound is relative to the baseline fp16, whose value is 0, and anything is at least a multiple of that; "
+        "give the bound itself"
+    )
+    no_more = Gate(metric="refusals", at_most=1.0, relative=True)
+    assert gates.judge("g", no_more, row(1), row(0, variant="fp16")).verdict is Verdict.FAIL

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 from pipeline import store
 from pipeline.readings import Alternation, Failure, FailureKind, Side
@@ -232,3 +233,9 @@ def test_reasons_from_the_machine_are_text(project, build):
 def test_without_a_price_the_cost_section_says_so(project, build):
     project.raw["serving"]["price_per_hour"] = None
     assert "No price per hour is given (serving.price_per_hour)." in Page(rendered(project, build.evidence())).text
+
+
+def test_print_is_dark_on_white_whatever_the_button_chose():
+    """The button sets the scheme in a style attribute, which only `!important` outdoes."""
+    css = (Path(html.__file__).parent / "templates" / "report.css").read_text(encoding="utf-8")
+    assert ":root { color-scheme: light !important; }" in css[css.index("@media print") :]

@@ -114,8 +114,8 @@ def test_texts_of_others_cannot_break_out(project, build):
     (line,) = [line for line in part(text, "Why") if line.startswith("- **int8**")]
     assert "<script" not in text
     assert line.endswith(
-        "bad \\| pipe &lt;script>alert(1)&lt;/script> \\`code\\` !\\[x](http://x) @<!-- -->someone \\*b\\* \\\\\\| "
-        "# new heading"
+        "bad \\| pipe &lt;script>alert(1)&lt;/script> \\`code\\` !\\[x](http:<!-- -->//x) @<!-- -->someone \\*b\\* "
+        "\\\\\\| &#35; new heading"
     )
     assert "\n# new heading" not in text
     assert {line.count(" | ") for line in text.splitlines() if line.startswith("| ")} == {7}

@@ -14,7 +14,9 @@ def test_long_texts_are_cut_before_they_are_written():
 @pytest.mark.parametrize(
     ("given", "written"),
     [
-        ("a\n\n# b\tc", "a # b c"),
+        ("a\n\n# b\tc", "a &#35; b c"),
+        ("see #12, $x$", "see &#35;12, &#36;x&#36;"),
+        ("https://a.b www.a.b", "https:<!-- -->//a.b www<!-- -->.a.b"),
         ("&lt;", "&amp;lt;"),
         ("\\|", "\\\\\\|"),
         ("`x` [y](z) *b* ~~s~~", "\\`x\\` \\[y](z) \\*b\\* \\~\\~s\\~\\~"),

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.metrics.axes import Plain, parse_axis
 from pipeline.metrics.scope import Measured
 from pipeline.records import known, missing
 from pipeline.report import apart, rows, score
 from pipeline.report.gather import Gathered
-from pipeline.report.score import Score
+from pipeline.report.score import Score, Weight
 
 SCORES = [1.0] * 72 + [0.0] * 48
 
@@ -59,6 +60,14 @@ def test_one_reading_under_two_names_is_counted_once(monkeypatch):
     """Rate and cost on one workload are one ratio: its interval stays as wide as it is, not divided by √2."""
     given(monkeypatch, {"aggregate_speedup": ratio(2.0, 1.0, 4.0)})
     weights = score.shares({"aggregate_tokens_per_s": 1, "cost_per_million_tokens": 1})
+    assert numbers(score.of(None, None, weights)) == pytest.approx((2.0, 1.0, 4.0))
+
+
+def test_one_axis_under_three_names_is_counted_once(monkeypatch):
+    given(monkeypatch, {"speedup": ratio(2.0, 1.0, 4.0)})
+    plain = Plain("instruction", {"instruction": 1, "code": 4}, ["a", "b"])
+    weights = score.shares({"speedup": 1, "speedup@instruction": 1, "speedup@instruction:1": 2}, plain)
+    assert weights == (Weight(parse_axis("speedup"), 1.0),)
     assert numbers(score.of(None, None, weights)) == pytest.approx((2.0, 1.0, 4.0))
 
 
