@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+from scipy import stats
 from synthetic import variant_decision
 
 from pipeline.records import GateVerdict, Status, Verdict
@@ -15,6 +16,7 @@ from pipeline.records import GateVerdict, Status, Verdict
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "benchmarks"))
 
+import _truth_exact as exact  # noqa: E402
 import _truth_judging as judging  # noqa: E402
 import _truth_planted as planted  # noqa: E402
 import _truth_simulation as simulation  # noqa: E402
@@ -84,6 +86,49 @@ def test_a_share_of_draws_has_an_interval():
     # Wilson: 5 of 100
     assert simulation.uncertainty(found, Verdict.PASS) == pytest.approx((0.0215, 0.1118), abs=1e-4)
     assert simulation.uncertainty(line(Truth.MEETS, **{"pass": 1}), Verdict.PASS) == (0, 1)
+
+
+# --- computed ---------------------------------------------------------------------------------------------------
+
+
+def test_shares_of_items_that_stand_alone_are_those_of_the_binomial():
+    # With losses alone the gate fails from some count on, and passes up to another one.
+    category = Category(200, 0.02, 0)
+    [found] = exact.lines(quality_world(category))
+    verdicts_by_losses = [
+        judging.judge(quality_world(exact.Counted(200, 0.02, 0, losses=lost)), None)[0].verdict for lost in range(20)
+    ]
+    fails_from = verdicts_by_losses.index(Verdict.FAIL)
+    assert verdicts_by_losses[fails_from:] == [Verdict.FAIL] * (20 - fails_from)
+    assert found.wrong_fail == pytest.approx(stats.binom.sf(fails_from - 1, 200, 0.02), abs=1e-4)
+    passes_below = verdicts_by_losses.index(Verdict.UNDECIDED)
+    assert found.wrong_pass == pytest.approx(stats.binom.cdf(passes_below - 1, 200, 0.02), abs=1e-4)
+    assert found.draws == simulation.AGAIN
+    assert simulation.uncertainty(found, Verdict.FAIL) == (found.wrong_fail, found.wrong_fail)
+
+
+def test_computed_shares_are_those_of_many_draws():
+    world = quality_world(Category(50, 0.1, 0.08))
+    [found] = exact.lines(world)
+    drawn = simulation.tally(world, simulation.chunk(world, 0, 800, 0))[0]
+    for verdict in Verdict:
+        low, high = simulation.uncertainty(drawn, verdict)
+        assert low - 0.01 < found.share(verdict) < high + 0.01
+    assert sum(found.share(verdict) for verdict in Verdict) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "categories",
+    [
+        [Category(50, 0.1, 0, cluster=4)],
+        [Category(50, 0.1, 0, scale=worlds.GRADED)],
+        [Category(50, 0, 0, drift=-0.02)],
+        [Category(50, 0.1, 0, critical=5)],
+        [Category(50, 0.1, 0), Category(50, 0, 0)],
+    ],
+)
+def test_where_counts_do_not_decide_nothing_is_computed(categories):
+    assert exact.lines(quality_world(*categories)) is None
 
 
 # --- worlds and their truth ------------------------------------------------------------------------------------
