@@ -14,21 +14,17 @@ Name = Annotated[str, typer.Argument(help="Folder in pipeline/toolchains.")]
 @app.command("list")
 def list_() -> None:
     """Print every toolchain: what it is for, what it takes, and whether it is installed."""
-    from rich.console import Console
-    from rich.table import Table
-
     from pipeline import toolchains
     from pipeline.toolchains import environments
 
-    table = Table("Name", "For", "Python", "Download, GiB", "On disk, GiB", "Installed")
     for toolchain in map(toolchains.load, toolchains.names()):
         about, found = toolchain.description, environments.installed(toolchain)
-        disk = f"{environments.disk_bytes(found) / 2**30:.1f}" if found else f"about {about.disk_gib:g}"
-        download = f"about {about.download_gib:g}"
-        table.add_row(
-            toolchain.name, about.purpose, ", ".join(about.python), download, disk, str(found) if found else "no"
-        )
-    Console().print(table)
+        typer.echo(f"{toolchain.name}: {about.purpose}")
+        typer.echo(f"  Python {', '.join(about.python)}; download about {about.download_gib:g} GiB")
+        if found:
+            typer.echo(f"  installed: {environments.disk_bytes(found) / 2**30:.1f} GiB in {found}")
+        else:
+            typer.echo(f"  not installed: takes about {about.disk_gib:g} GiB on disk")
 
 
 @app.command()
