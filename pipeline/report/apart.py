@@ -70,16 +70,28 @@ def clearly_better(one: Row, other: Row, axis: Axis, tie: float) -> bool:
     """
     if not better(one, other, axis):
         return False
-    metric = axis.judged_by.metric
-    if metric.exact:
+    if axis.judged_by.metric.exact:
         return True
-    if metric.low is None:
-        mine, theirs = _known(one, axis), _known(other, axis)
-        return abs(mine - theirs) > tie * max(abs(mine), abs(theirs))
+    if _without_interval(axis):
+        return not level(one, other, axis, tie)
     if is_score(axis):
         return _gained(one, other, axis)
     ours, others = (_estimate(row, axis) for row in (one, other))
     return ours.above(others) if axis.judged_by.higher_is_better else others.above(ours)
+
+
+def level(one: Row, other: Row, axis: Axis, tie: float) -> bool:
+    """Measured without an interval, and within the share `tie` of the larger value: counts as the same value.
+
+    Nothing with an interval is level, however wide: a score known to ± 5 points is no evidence that nothing was lost.
+    """
+    mine, theirs = _known(one, axis), _known(other, axis)
+    return _without_interval(axis) and abs(mine - theirs) <= tie * max(abs(mine), abs(theirs))
+
+
+def _without_interval(axis: Axis) -> bool:
+    metric = axis.judged_by.metric
+    return not metric.exact and metric.low is None
 
 
 def is_score(axis: Axis) -> bool:

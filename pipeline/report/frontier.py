@@ -1,12 +1,13 @@
 """The Pareto frontier over any axes: variants that none on it beats beyond doubt.
 
 One variant *beats* another when it is better beyond the uncertainty on one axis (`pipeline.report.apart`), and the
-other's value is better on none. Whatever is not told apart on an axis still counts by its value there, so nobody beats
-in a circle: who beats is at least as good on every axis and strictly better on one. Beating need not pass on, though: A
-may beat B and B beat C while A, known less well, does not beat C. So the frontier is the one set in which nobody beats
-another, and one of which beats everyone outside: a stable set (von Neumann & Morgenstern 1944, *Theory of Games and
-Economic Behavior*), of which there is exactly one where nobody beats in a circle. A variant off the frontier then
-changes nothing for the others. Without uncertainty this is the usual Pareto frontier.
+other's value is better on none. Values that are level (`apart.level`) count as one; whatever else is not told apart on
+an axis still counts by its value there. Being level does not pass on, so over two axes of such values some may beat
+each other in a circle: these beats do not count. Beating need not pass on either: A may beat B and B beat C while A,
+known less well, does not beat C. So the frontier is the one set in which nobody beats another, and one of which beats
+everyone outside: a stable set (von Neumann & Morgenstern 1944, *Theory of Games and Economic Behavior*), of which there
+is exactly one where nobody beats in a circle. A variant off the frontier then changes nothing for the others. Without
+uncertainty this is the usual Pareto frontier.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
+
+import numpy
+from scipy.sparse.csgraph import connected_components
 
 from pipeline.metrics.axes import Axis, Plain, parse_axis
 from pipeline.metrics.catalogue import BY_NAME
@@ -31,6 +35,8 @@ WHOLE_FIGURES = ("cost_per_million_tokens", "peak_memory_bytes", "weight_bytes",
 ClearlyBetter = Callable[[Row, Row, Axis, float], bool]
 Clear = Callable[[str, str, int], bool]
 """The first variant's value on the axis of this number, which is better, differs beyond the uncertainty."""
+Level = Callable[[str, str, int], bool]
+"""The two variants' values on the axis of this number count as one."""
 
 
 def default_axes(params: Params) -> tuple[Axis, ...]:
@@ -73,7 +79,7 @@ def place(
     """For each variant those on the frontier that beat it; none means that it is on the frontier.
 
     Only variants that are ok and have what decides on every axis are there. Values without an interval that differ by
-    at most the share `tie` are not told apart. Who asks for many pairs of axes may hand in a `clearly_better` that
+    at most the share `tie` are level. Who asks for many pairs of axes may hand in a `clearly_better` that
     remembers its answers.
     """
     there = {row.variant: row for row in rows if row.ok and all(apart.value(row, axis) is not None for axis in axes)}
@@ -82,7 +88,10 @@ def place(
     def clear(one: str, other: str, axis: int) -> bool:
         return clearly_better(there[one], there[other], axes[axis], tie)
 
-    return dominators(points, [axis.judged_by.higher_is_better for axis in axes], clear)
+    def level(one: str, other: str, axis: int) -> bool:
+        return apart.level(there[one], there[other], axes[axis], tie)
+
+    return dominators(points, [axis.judged_by.higher_is_better for axis in axes], clear, level)
 
 
 def placed(rows: Sequence[Row], axes: Sequence[Axis], tie: float) -> tuple[Row, ...]:
@@ -94,26 +103,47 @@ def placed(rows: Sequence[Row], axes: Sequence[Axis], tie: float) -> tuple[Row, 
     )
 
 
-def beats(one: str, other: str, points: Mapping[str, Sequence[float]], higher: Sequence[bool], clear: Clear) -> bool:
+def beats(
+    one: str,
+    other: str,
+    points: Mapping[str, Sequence[float]],
+    higher: Sequence[bool],
+    clear: Clear,
+    level: Level = lambda *_: False,
+) -> bool:
     """On no axis is the other's value better, and on one this one's is clearly better."""
     gains = [
-        (mine - theirs) * (1 if up else -1) for mine, theirs, up in zip(points[one], points[other], higher, strict=True)
+        0.0 if level(one, other, axis) else (mine - theirs) * (1 if up else -1)
+        for axis, (mine, theirs, up) in enumerate(zip(points[one], points[other], higher, strict=True))
     ]
     return min(gains) >= 0 and any(gain > 0 and clear(one, other, axis) for axis, gain in enumerate(gains))
 
 
 def dominators(
-    points: Mapping[str, Sequence[float]], higher_is_better: Sequence[bool], clear: Clear = lambda *_: True
+    points: Mapping[str, Sequence[float]],
+    higher_is_better: Sequence[bool],
+    clear: Clear = lambda *_: True,
+    level: Level = lambda *_: False,
 ) -> dict[str, list[str]]:
     """For each point those on the frontier that beat it, in their order; none means it is on the frontier.
 
     Points that are equal on every axis do not beat each other: they share the frontier.
     """
-    rivals = {
-        name: [other for other in points if other != name and beats(other, name, points, higher_is_better, clear)]
+    beaten_by = {
+        name: [o for o in points if o != name and beats(o, name, points, higher_is_better, clear, level)]
         for name in points
     }
+    rivals = _without_circles(beaten_by)
     found: dict[str, list[str]] = {}
     for name in TopologicalSorter(rivals).static_order():
         found[name] = [rival for rival in rivals[name] if not found[rival]]
     return {name: found[name] for name in points}
+
+
+def _without_circles(rivals: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Without those that a point beats as well, itself or through others."""
+    names = list(rivals)
+    beaten = numpy.array([[other in rivals[name] for other in names] for name in names])
+    _, labels = connected_components(beaten, connection="strong") if names else (0, [])
+    circle = dict(zip(names, labels, strict=True))
+    return {name: [rival for rival in rivals[name] if circle[rival] != circle[name]] for name in names}

@@ -58,6 +58,15 @@ def test_what_is_measured_without_an_interval_must_differ_by_more_than_the_tie(t
     assert clear(found, "near", "fp16", "peak_memory_bytes", tie=0.03)
 
 
+def test_only_values_without_an_interval_are_level(table, build):
+    # Memory, bytes and speed differ by 4 %, the scores by 8 of 72 items.
+    near = build.evidence("near", LOST_8, tpot_s=0.052, peak_bytes=960 * 2**20, weight_bytes=960 * 2**20)
+    found = table(build.evidence("fp16", SCORES, peak_bytes=1000 * 2**20, weight_bytes=1000 * 2**20), near)
+    axes = ("peak_memory_bytes", "weight_bytes", "speedup", "quality")
+    level = {axis: apart.level(found["fp16"], found["near"], parse_axis(axis), 0.2) for axis in axes}
+    assert level == {"peak_memory_bytes": True, "weight_bytes": False, "speedup": False, "quality": False}
+
+
 def test_ratios_are_told_apart_by_the_interval_of_their_quotient(table, build):
     """Three processes alike have e^± 0.028 around each: two ratios are apart from e^0.0396 = 1.040 on."""
     speeds = {"fp16": 1.0, "a": 1.5, "near": 1.5 * 1.038, "far": 1.5 * 1.042}

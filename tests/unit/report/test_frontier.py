@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import chain, combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.errors import UserError
@@ -44,15 +44,38 @@ def beats_by_definition(points, halves, one, other):
     return clearly_better_somewhere and not other_is_better_somewhere
 
 
-def stable_sets(points, halves):
+def beats_by_ties(points, ties, one, other):
+    """No axis has intervals; differences up to the axis's tie are none: for the axes up, up, down."""
+    gains = [(mine - theirs) * way for mine, theirs, way in zip(points[one], points[other], (1, 1, -1), strict=True)]
+    beyond = [abs(gain) > tie for gain, tie in zip(gains, ties, strict=True)]
+    worse = any(gain < 0 and clear for gain, clear in zip(gains, beyond, strict=True))
+    return not worse and any(gain > 0 and clear for gain, clear in zip(gains, beyond, strict=True))
+
+
+def reach(beats):
+    """Who comes to whom by following who beats whom."""
+    reached = set(beats)
+    for _ in beats:
+        reached |= {(a, d) for a, b in reached for c, d in reached if b == c}
+    return reached
+
+
+def stable_sets(names, beats):
     """By trying every set: nobody in it is beaten from within, everybody outside is."""
-    names = list(points)
     subsets = chain.from_iterable(combinations(names, size) for size in range(len(names) + 1))
     return [
         set(subset)
         for subset in subsets
-        if all(any(beats_by_definition(points, halves, b, a) for b in subset) is (a not in subset) for a in names)
+        if all(any((b, a) in beats for b in subset) is (a not in subset) for a in names)
     ]
+
+
+def check_definition(place, points, beats):
+    assert list(place) == list(points)
+    [best] = stable_sets(list(points), beats)
+    assert {name for name, rivals in place.items() if not rivals} == best
+    for name, rivals in place.items():
+        assert rivals == [b for b in points if b in best and (b, name) in beats]
 
 
 def found(points, halves):
@@ -61,23 +84,28 @@ def found(points, halves):
 
 @given(POINTS, HALF_WIDTHS)
 def test_equals_the_definition(points, halves):
-    place = found(points, halves)
-    assert list(place) == list(points)
-    [best] = stable_sets(points, halves)
-    assert {name for name, rivals in place.items() if not rivals} == best
-    for name, rivals in place.items():
-        assert rivals == [b for b in points if b in best and beats_by_definition(points, halves, b, name)]
+    beats = {(a, b) for a in points for b in points if beats_by_definition(points, halves, a, b)}
+    check_definition(found(points, halves), points, beats)
+
+
+@given(POINTS, st.tuples(*[st.sampled_from([0.0, 1.0, 2.0])] * 3))
+@example({"a": (3.0, 2.0, 2.0), "b": (4.0, 3.0, 4.0), "c": (2.0, 4.0, 3.0)}, (1.0, 1.0, 1.0))
+def test_values_within_a_tie_count_as_one_and_what_beats_in_a_circle_does_not_count(points, ties):
+    def clear(one, other, axis):
+        return abs(points[one][axis] - points[other][axis]) > ties[axis]
+
+    place = frontier.dominators(points, UP_UP_DOWN, clear, lambda *pair: not clear(*pair))
+    beats = {(a, b) for a in points for b in points if beats_by_ties(points, ties, a, b)}
+    reached = reach(beats)
+    check_definition(place, points, {(a, b) for a, b in beats if (b, a) not in reached})
 
 
 @given(POINTS, HALF_WIDTHS)
-def test_nobody_beats_in_a_circle(points, halves):
-    """However far one follows who beats whom, one never comes back: it ends after at most as many steps as points."""
-    reached = {(a, b) for a in points for b in points if beats_by_definition(points, halves, a, b)}
+def test_nobody_beats_in_a_circle_where_values_count_as_they_are(points, halves):
+    beats = {(a, b) for a in points for b in points if beats_by_definition(points, halves, a, b)}
     clear = apart(points, halves)
-    assert reached == {(a, b) for a in points for b in points if frontier.beats(a, b, points, UP_UP_DOWN, clear)}
-    for _ in points:
-        reached |= {(a, d) for a, b in reached for c, d in reached if b == c}
-    assert all(a != b for a, b in reached)
+    assert beats == {(a, b) for a in points for b in points if frontier.beats(a, b, points, UP_UP_DOWN, clear)}
+    assert all(a != b for a, b in reach(beats))
 
 
 @given(POINTS, HALF_WIDTHS, POINT)
@@ -137,6 +165,18 @@ def test_only_variants_that_are_ok_and_complete_take_part(project, build, four_v
         "int4-gptq": (False, ()),
         "int4-awq": (False, ()),
     }
+
+
+def test_a_little_memory_saves_nobody_who_is_slower(project, build):
+    """The peak is measured without an interval: within the tie it is the same, beyond it a reason to stay."""
+
+    def where(peak_bytes):
+        fp16, fast = (build.evidence(name, SCORES, peak_bytes=1000) for name in ("fp16", "fast"))
+        slow = build.evidence("slow", SCORES, tpot_s=0.1, peak_bytes=peak_bytes)
+        return placed(project, fp16, fast, slow)["slow"]
+
+    assert where(960) == (False, ("fp16", "fast"))
+    assert where(940) == (True, ())
 
 
 def test_a_row_has_no_place_before_it_is_compared(project, four_variants):
