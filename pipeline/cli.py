@@ -50,10 +50,14 @@ def retry(
     """Run again what failed, was invalid or ended early, and what depends on it."""
     from pipeline import params
     from pipeline import retry as retrying
+    from pipeline.report.breakdown.words import counted
 
-    stages = retrying.failed_stages(params.load(), variants or [])
+    settings = params.load()
+    stages = retrying.failed_stages(settings, variants or [])
     if not stages:
-        typer.echo("nothing failed")
+        unmade = len(retrying.unmade(settings, variants or []))
+        more = f"; {counted(unmade, 'record is', 'records are')} still to be made: run `dvc repro`" if unmade else ""
+        typer.echo(f"nothing failed{more}")
         return
     typer.echo(f"running again: {', '.join(stages)}")
     raise typer.Exit(retrying.run(stages))

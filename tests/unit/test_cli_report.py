@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -219,6 +220,23 @@ def test_check_counts_in_plain_words(monkeypatch, project, four_variants, run):
     monkeypatch.setattr(preflight, "model_in_reach", lambda _: False)
     later = "layer shapes are checked once the base model is there"
     assert run("check") == (0, f"note: disk: enough\nparams.yaml is good: 4 variants, 1 eval set; {later}\n")
+
+
+def test_retry_does_not_take_what_never_ran_for_done(project, build, run):
+    project.write(build.evidence("fp16"), build.evidence("int8"))
+    assert run("retry") == (0, "nothing failed\n")
+    store.speed_record("int8").unlink()
+    assert run("retry", "fp16") == (0, "nothing failed\n")
+    assert run("retry") == (0, "nothing failed; 1 record is still to be made: run `dvc repro`\n")
+
+
+@pytest.mark.parametrize("command", ["show", "recommend", "gate", "frontier"])
+def test_before_the_first_run_one_sentence_says_so(project, four_variants, run, command):
+    project.write(*four_variants)
+    shutil.rmtree(store.REPORTS)
+    with pytest.raises(UserError) as told:
+        run(command)
+    assert told.value.problems == ("reports/ holds no record of any variant yet; run `dvc repro`",)
 
 
 def test_help_is_fast():
