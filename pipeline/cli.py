@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,6 +104,9 @@ def main() -> None:
     """Run the command. A user's mistake is printed without a traceback and exits with 3, a wrong option included:
     typer's own 2 would read as `gate`'s undecided."""
     processes.exit_on_signals()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Not every terminal can show a minus sign or ×; a question mark in its place would hide the sign.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except typer.TyperException as error:

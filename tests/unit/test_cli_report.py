@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner
 
@@ -212,6 +214,16 @@ def test_the_same_mistake_many_times_is_told_a_few_times_and_counted(monkeypatch
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 3
     assert told[2] == "error: items.jsonl:3: category 'x3' is not in card.yaml (and 197 more like this)"
+
+
+def test_what_the_terminal_cannot_show_is_written_as_its_number(monkeypatch):
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="latin-1", newline="\n"))
+    monkeypatch.setattr(cli, "app", lambda **_: typer.echo("−1.9 pp, 0.74×"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    assert shown.getvalue() == b"\\u22121.9 pp, 0.74\xd7\n"
 
 
 def test_check_counts_in_plain_words(monkeypatch, project, four_variants, run):
