@@ -60,9 +60,12 @@ def test_recommend_says_by_what_it_ranks_and_what_other_profiles_would_ship(proj
 
 def test_recommend_says_what_would_have_to_give(project, build, run):
     project.raw["gates"] = {"speed": {"metric": "decode_tokens_per_s", "at_least": 100}}
-    project.write(build.evidence("fp16", SCORES))
+    project.write(build.evidence("fp16", SCORES), build.evidence("int8", SCORES))
     lines = run("recommend")[1].splitlines()
-    assert "fp16 would pass if speed were 20.0 instead of 100." in lines
+    assert lines[0].endswith(" fp16 would pass if speed were 20.0 instead of 100.")
+    assert [line for line in lines[1:] if "would pass" in line] == [
+        "int8 would pass if speed were 20.0 instead of 100."
+    ]
     assert lines[-1].startswith("Ranked by")
 
 
