@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,10 +51,14 @@ def retry(
     """Run again what failed, was invalid or ended early, and what depends on it."""
     from pipeline import params
     from pipeline import retry as retrying
+    from pipeline.report.breakdown.words import counted
 
-    stages = retrying.failed_stages(params.load(), variants or [])
+    settings = params.load()
+    stages = retrying.failed_stages(settings, variants or [])
     if not stages:
-        typer.echo("nothing failed")
+        unmade = len(retrying.unmade(settings, variants or []))
+        more = f"; {counted(unmade, 'record is', 'records are')} still to be made: run `dvc repro`" if unmade else ""
+        typer.echo(f"nothing failed{more}")
         return
     typer.echo(f"running again: {', '.join(stages)}")
     raise typer.Exit(retrying.run(stages))
@@ -99,6 +104,9 @@ def main() -> None:
     """Run the command. A user's mistake is printed without a traceback and exits with 3, a wrong option included:
     typer's own 2 would read as `gate`'s undecided."""
     processes.exit_on_signals()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Not every terminal can show a minus sign or ×; a question mark in its place would hide the sign.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except typer.TyperException as error:

@@ -3,17 +3,16 @@ bounds that cannot be meant."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipeline import gate_bounds, store
+from pipeline import gate_bounds
 from pipeline.errors import nearest
 from pipeline.metrics import scope
 from pipeline.metrics.catalogue import BY_NAME, METRICS
 from pipeline.metrics.metric import Metric, Narrows
 from pipeline.metrics.scope import Scope
-from pipeline.params_checks import mapping
+from pipeline.params_checks import item_categories, mapping
 
 BOUNDS = ("at_least", "at_most")
 _FEW_BYTES = 1024
@@ -77,14 +76,8 @@ def _level_problems(raw: Mapping[str, Any], workload: str, concurrency: int) -> 
 
 
 def _category_problems(eval_set: str, category: str) -> Iterator[str]:
-    """That no item is of it; nothing where the items cannot be read, which the check of the eval set tells."""
-    try:
-        lines = (store.EVAL_SETS / eval_set / "items.jsonl").read_text(encoding="utf-8-sig").split("\n")
-        rows = [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError):
-        return
-    found = (row.get("category") for row in rows if isinstance(row, dict))
-    known = list(dict.fromkeys(name for name in found if isinstance(name, str)))
+    """That no item is of it."""
+    known = item_categories(eval_set)
     if known and category not in known:
         yield f"category: no item of {eval_set} is of category {category!r}; {nearest(category, known)}"
 

@@ -4,13 +4,14 @@ together. Gates have a file of their own, gate_checks.py."""
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from pipeline import plugins, smoke_settings
+from pipeline import plugins, smoke_settings, store
 from pipeline.errors import UserError, nearest
 from pipeline.metrics import axes, catalogue
 from pipeline.yaml_files import section_problems
@@ -156,9 +157,22 @@ def _axis_problems(raw: Mapping[str, Any], place: str, text: Any) -> Iterator[st
     except UserError as error:
         yield from (f"{place}: {problem}" for problem in error.problems)
         return
-    unknown = axes.unknown_part(axis, _levels(raw), {str(name): () for name in mapping(raw, "eval_sets")})
+    of = axis.scope.eval_set if axis.scope.category else None
+    categories = {name: item_categories(name) if name == of else () for name in map(str, mapping(raw, "eval_sets"))}
+    unknown = axes.unknown_part(axis, _levels(raw), categories)
     if unknown:
         yield f"{place}: {text!r}: {unknown}"
+
+
+def item_categories(eval_set: str) -> list[str]:
+    """Those of its items; none where the items cannot be read, which the check of the eval set tells."""
+    try:
+        lines = (store.EVAL_SETS / eval_set / "items.jsonl").read_text(encoding="utf-8-sig").split("\n")
+        rows = [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError):
+        return []
+    found = (row.get("category") for row in rows if isinstance(row, dict))
+    return list(dict.fromkeys(name for name in found if isinstance(name, str)))
 
 
 def _no_ratio(place: str, text: Any) -> Iterator[str]:

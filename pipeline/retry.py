@@ -28,12 +28,32 @@ def failed_stages(settings: Params, variants: Sequence[str]) -> list[str]:
     Raises:
         UserError: a name that is not a variant.
     """
-    unknown = [name for name in variants if name not in settings.variants]
-    if unknown:
-        allowed = list(settings.variants)
-        raise UserError(f"no variant {name!r} in params.yaml; {nearest(name, allowed)}" for name in unknown)
-    found = [stage for name in variants or settings.variants for stage in _failed(name, settings)]
+    found = [stage for name in _named(settings, variants) for stage in _failed(name, settings)]
     return [*(["reference"] if _is_base_unread() else []), *found]
+
+
+def unmade(settings: Params, variants: Sequence[str]) -> list[Path]:
+    """Records of these variants that are not there: their stages have neither failed nor ended well."""
+    paths = (path for name in _named(settings, variants) for path in _records(name, settings))
+    return [path for path in paths if not path.exists()]
+
+
+def _named(settings: Params, variants: Sequence[str]) -> list[str]:
+    allowed = list(settings.variants)
+    unknown = [name for name in variants if name not in allowed]
+    if unknown:
+        raise UserError(f"no variant {name!r} in params.yaml; {nearest(name, allowed)}" for name in unknown)
+    return list(variants) or allowed
+
+
+def _records(variant: str, settings: Params) -> list[Path]:
+    return [
+        store.quantize_record(variant),
+        store.smoke_record(variant),
+        store.speed_record(variant),
+        *(store.quality_record(variant, eval_set) for eval_set in settings.eval_sets),
+        store.fidelity_record(variant),
+    ]
 
 
 def _failed(variant: str, settings: Params) -> list[str]:

@@ -19,13 +19,16 @@ def analysis(
     """Analysis of the records; see `pipeline.report.analysis.analyse`.
 
     Raises:
-        UserError: the records were made under other params, or, unless that is but warned of, on other eval sets.
+        UserError: there are no records, or they were made under other params, or, unless that is but warned of, on
+            other eval sets.
     """
-    from pipeline import params
+    from pipeline import params, store
     from pipeline.report import freshness
     from pipeline.report.analysis import analyse
 
     settings = params.load()
+    if not any(store.REPORTS.glob("*/*.json")):
+        raise UserError(f"{store.REPORTS}/ holds no record of any variant yet; run `dvc repro`")
     stale, old_sets = list(freshness.param_problems(settings)), list(freshness.eval_set_problems(settings))
     if stale or (old_sets and refuses_old_sets):
         raise UserError(stale + old_sets)

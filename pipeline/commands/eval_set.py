@@ -32,8 +32,11 @@ def check(
     ] = None,
 ) -> None:
     """Tell what is wrong with an eval set (exit code 3) and what is doubtful (exit code 0)."""
-    from pipeline.eval_sets import lint
+    from pipeline.eval_sets import lint, scaffold
 
+    outside = list(scaffold.outside_problems())
+    if outside:
+        raise UserError(outside)
     found = lint.check(name, margin, calibration)
     for warning in found.warnings:
         typer.echo(f"warning: {warning}")

@@ -47,7 +47,8 @@ def recommend(
     typer.echo(analysis.decision.headline)
     for decided in analysis.decision.variants:
         typer.echo(f"  {decided.variant}: {' '.join(decided.why.split())}")
-    for sentence in analysis.decision.would_have_to_give:
+    # The headline tells the first of them.
+    for sentence in analysis.decision.would_have_to_give[1:]:
         typer.echo(f"{sentence}.")
     typer.echo(f"Ranked by {analysis.ranked_by}; {analysis.tie}.")
     if analysis.other_profiles:

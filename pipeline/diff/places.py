@@ -46,6 +46,11 @@ def opened(given: str) -> Iterator[Place]:
         with tempfile.TemporaryDirectory(prefix="quantgate-diff-") as scratch:
             _extract(given, commit, Path(scratch))
             yield Place(given, commit, Path(scratch) / store.REPORTS, Path(scratch) / store.PARAMS)
+    elif _git("rev-parse", "--git-dir").returncode:
+        raise UserError(
+            f"{given!r} is no folder here, and this folder is in no Git repository, so that it cannot be a revision; "
+            "run this in the project's folder, or give two folders with reports"
+        )
     else:
         raise UserError(
             f"{given!r} is neither a Git revision nor a folder here; give a tag, branch or commit (`git log` lists "
@@ -81,7 +86,10 @@ def _extract(given: str, commit: str, scratch: Path) -> None:
     wanted = [store.REPORTS.as_posix(), store.PARAMS.as_posix()]
     there = _git("ls-tree", "--name-only", commit, "--", *wanted).stdout.decode().splitlines()
     if store.REPORTS.as_posix() not in there:
-        raise UserError(f"{given}: commit {commit[:12]} has no folder {store.REPORTS} here; choose a later one")
+        elsewhere = "" if store.PARAMS.is_file() else f"run this in the folder that holds {store.PARAMS}, or "
+        raise UserError(
+            f"{given}: commit {commit[:12]} has no folder {store.REPORTS} here; {elsewhere}choose a later one"
+        )
     done = _git("archive", "--format=tar", commit, "--", *there)
     if done.returncode:
         raise UserError(f"{given}: git archive failed: {done.stderr.decode().strip()}")

@@ -126,7 +126,10 @@ def read(place: Place) -> Snapshot:
 
 
 def _decision(place: Place) -> DecisionRead:
-    raw = _object(place, store.REPORTS / DECISION)
+    try:
+        raw = _object(place, store.REPORTS / DECISION)
+    except UserError as error:
+        raise UserError(f"{problem}. {_anew(place)}" for problem in error.problems) from None
     try:
         return DecisionRead.model_validate(raw)
     except ValidationError as error:

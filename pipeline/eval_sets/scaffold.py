@@ -81,9 +81,14 @@ def require_new(name: str) -> None:
         raise UserError(found)
 
 
-def _new_problems(name: str) -> Iterator[str]:
+def outside_problems() -> Iterator[str]:
+    """That this is no project folder."""
     if not store.PARAMS.is_file():
         yield f"{store.PARAMS}: not found. Run this in the folder that holds it, where {store.EVAL_SETS}/ belongs."
+
+
+def _new_problems(name: str) -> Iterator[str]:
+    yield from outside_problems()
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         yield f"{name!r} is no name for an eval set: lower-case letters, digits and hyphens, such as my-set"
     elif folder(name).exists():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline import checkpoint, installed, model_shape, plugins, store
+from pipeline.errors import UserError, brief
 from pipeline.model_shape import KEY_VALUE, ROW_PARALLEL, ModelShape
-from pipeline.params import Model, Params
+from pipeline.params import Model, Params, Variant
 
 
 def source_problems(model: Model) -> list[str]:
@@ -42,10 +44,25 @@ def layer_problems(settings: Params) -> list[str]:
         return []
     found = [*_architecture_problems(base), *_layout_problems(base), *_tensor_parallel_problems(base)]
     for name, variant in settings.variants.items():
-        quantizer = plugins.load("pipeline.quantizers", variant.quantizer)
-        wanted = quantizer.Settings.model_validate(variant.settings)
-        found += [f"variants.{name}.settings.{problem}" for problem in quantizer.check(wanted, base)]
+        found += _settings_problems(name, variant, base)
     return found
+
+
+def _settings_problems(name: str, variant: Variant, base: ModelShape) -> list[str]:
+    quantizer = plugins.load("pipeline.quantizers", variant.quantizer)
+    wanted = quantizer.Settings.model_validate(variant.settings)
+    place = f"pipeline/quantizers/{variant.quantizer}.py: check"
+    try:
+        found = quantizer.check(wanted, base)
+        if isinstance(found, str) or not all(isinstance(problem, str) for problem in found):
+            return [f"{place} must return a list of texts, got {found!r} for variants.{name}"]
+    except UserError:
+        raise
+    except Exception as error:
+        # A new file is most likely to break here, and its author needs the place more than the way to it.
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return [f"{place} fails for variants.{name}: {brief(error)} ({Path(last.filename).name}, line {last.lineno})"]
+    return [f"variants.{name}.settings.{problem}" for problem in found]
 
 
 def _architecture_problems(base: ModelShape) -> Iterator[str]:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -9,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner
 
@@ -57,9 +60,12 @@ def test_recommend_says_by_what_it_ranks_and_what_other_profiles_would_ship(proj
 
 def test_recommend_says_what_would_have_to_give(project, build, run):
     project.raw["gates"] = {"speed": {"metric": "decode_tokens_per_s", "at_least": 100}}
-    project.write(build.evidence("fp16", SCORES))
+    project.write(build.evidence("fp16", SCORES), build.evidence("int8", SCORES))
     lines = run("recommend")[1].splitlines()
-    assert "fp16 would pass if speed were 20.0 instead of 100." in lines
+    assert lines[0].endswith(" fp16 would pass if speed were 20.0 instead of 100.")
+    assert [line for line in lines[1:] if "would pass" in line] == [
+        "int8 would pass if speed were 20.0 instead of 100."
+    ]
     assert lines[-1].startswith("Ranked by")
 
 
@@ -213,12 +219,39 @@ def test_the_same_mistake_many_times_is_told_a_few_times_and_counted(monkeypatch
     assert told[2] == "error: items.jsonl:3: category 'x3' is not in card.yaml (and 197 more like this)"
 
 
+def test_what_the_terminal_cannot_show_is_written_as_its_number(monkeypatch):
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="latin-1", newline="\n"))
+    monkeypatch.setattr(cli, "app", lambda **_: typer.echo("−1.9 pp, 0.74×"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    assert shown.getvalue() == b"\\u22121.9 pp, 0.74\xd7\n"
+
+
 def test_check_counts_in_plain_words(monkeypatch, project, four_variants, run):
     settings = project.write(*four_variants)
     monkeypatch.setattr(preflight, "check", lambda: preflight.Checked(settings, ["disk: enough"]))
     monkeypatch.setattr(preflight, "model_in_reach", lambda _: False)
     later = "layer shapes are checked once the base model is there"
     assert run("check") == (0, f"note: disk: enough\nparams.yaml is good: 4 variants, 1 eval set; {later}\n")
+
+
+def test_retry_does_not_take_what_never_ran_for_done(project, build, run):
+    project.write(build.evidence("fp16"), build.evidence("int8"))
+    assert run("retry") == (0, "nothing failed\n")
+    store.speed_record("int8").unlink()
+    assert run("retry", "fp16") == (0, "nothing failed\n")
+    assert run("retry") == (0, "nothing failed; 1 record is still to be made: run `dvc repro`\n")
+
+
+@pytest.mark.parametrize("command", ["show", "recommend", "gate", "frontier"])
+def test_before_the_first_run_one_sentence_says_so(project, four_variants, run, command):
+    project.write(*four_variants)
+    shutil.rmtree(store.REPORTS)
+    with pytest.raises(UserError) as told:
+        run(command)
+    assert told.value.problems == ("reports/ holds no record of any variant yet; run `dvc repro`",)
 
 
 def test_help_is_fast():

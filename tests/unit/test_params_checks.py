@@ -95,6 +95,12 @@ def test_good_names_pass(name: str) -> None:
             ["speedup", "speedup@instruction:1"],
             "decision.frontier: an axis is named twice, as speedup and as speedup@instruction:1",
         ),
+        (
+            ("decision", "frontier"),
+            ["quality@support-desk/polciy"],
+            "decision.frontier: 'quality@support-desk/polciy': support-desk has no category 'polciy'; did you mean "
+            "'policy'?",
+        ),
     ],
 )
 def test_a_name_that_points_nowhere_gets_the_nearest_one(path: tuple[str, ...], value: Any, problem: str) -> None:

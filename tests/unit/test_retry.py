@@ -110,3 +110,14 @@ def test_named_variants_alone_are_looked_at(settings: Params) -> None:
 
 def test_what_never_ran_has_not_failed(settings: Params) -> None:
     assert retry.failed_stages(settings, []) == []
+
+
+def test_what_never_ran_is_still_to_be_made(settings: Params) -> None:
+    quantized("int8", None)
+    eval_sets = [store.quality_record("int8", name) for name in settings.eval_sets]
+    others = [store.smoke_record("int8"), store.speed_record("int8"), *eval_sets, store.fidelity_record("int8")]
+    assert retry.unmade(settings, ["int8"]) == others
+    assert retry.unmade(settings, []) == [
+        *(Path(str(path).replace("int8", "fp16")) for path in [store.quantize_record("int8"), *others]),
+        *others,
+    ]

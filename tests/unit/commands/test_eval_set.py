@@ -45,7 +45,8 @@ def test_outside_a_project_nothing_is_written(
 ) -> None:
     (workspace / "params.yaml").unlink()
     (workspace / "a.csv").write_text("prompt,answer\nSky?,blue\n")
-    for arguments in (("new", "my-set"), ("import", "a.csv", "my-set", "--format", "csv")):
+    calls = (("new", "my-set"), ("check", "my-set"), ("import", "a.csv", "my-set", "--format", "csv"))
+    for arguments in calls:
         assert run(monkeypatch, *arguments) == 3
         assert capsys.readouterr().err == (
             "error: params.yaml: not found. Run this in the folder that holds it, where eval_sets/ belongs.\n"

@@ -151,6 +151,13 @@ def test_a_decision_that_cannot_be_read_says_its_schema_and_how_to_make_it_anew(
         difference("HEAD", ".")
 
 
+def test_a_decision_with_the_marks_of_a_merge_says_how_to_make_it_anew(reports, build, difference):
+    reports.commit("first", build.evidence("fp16"))
+    (store.REPORTS / "decision.json").write_text("{\n<<<<<<< HEAD\n")
+    with pytest.raises(UserError, match=r"\.: reports/decision\.json cannot be read \(.*\)\. Run `dvc repro` there to"):
+        difference("HEAD", ".")
+
+
 def test_an_old_commit_says_how_to_make_its_report_anew(reports, build, difference):
     reports.make(build.evidence("fp16"))
     edit(store.REPORTS / "decision.json", lambda found: found.pop("variants"))

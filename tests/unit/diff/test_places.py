@@ -64,10 +64,26 @@ def test_a_folder_or_a_commit_without_a_report(reports, build, tmp_path):
     with pytest.raises(UserError, match="empty: holds no report"):
         places.opened("empty").__enter__()
     reports.git("init", "-q")
+    Path("params.yaml").touch()
     Path("a.txt").write_text("a")
     reports.git("add", "a.txt")
     reports.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "no report")
     with pytest.raises(UserError, match="has no folder reports here; choose a later one"):
+        places.opened("HEAD").__enter__()
+
+
+def test_a_folder_below_the_project_is_told_where_to_go(reports, build, monkeypatch):
+    reports.commit("first", build.evidence("fp16"))
+    Path("docs").mkdir()
+    monkeypatch.chdir("docs")
+    said = r"has no folder reports here; run this in the folder that holds params\.yaml, or choose a later one"
+    with pytest.raises(UserError, match=said):
+        places.opened("HEAD").__enter__()
+
+
+def test_outside_a_repository_no_revision_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="'HEAD' is no folder here, and this folder is in no Git repository, so that"):
         places.opened("HEAD").__enter__()
 
 

@@ -128,3 +128,25 @@ def test_layers_of_copied_heads_need_not_be_divided(project: Path) -> None:
     [uneven] = model.layer_problems(served_on(3))
     assert "k_proj" not in uneven
     assert "q_proj" in uneven
+
+
+def test_a_check_that_breaks_is_told_with_its_place(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(settings: Any, base: Any) -> list[str]:
+        return list(base.no_such_thing)
+
+    monkeypatch.setattr("pipeline.quantizers.fp16.check", check)
+    [problem] = preflight.problems(settings({}))
+    assert problem == (
+        "pipeline/quantizers/fp16.py: check fails for variants.fp16: AttributeError: 'ModelShape' object has no "
+        f"attribute 'no_such_thing' (test_model.py, line {check.__code__.co_firstlineno + 1})"
+    )
+
+
+@pytest.mark.parametrize("returned", ["bits: too few", [1]])
+def test_a_check_that_returns_no_list_of_texts_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch, returned: Any
+) -> None:
+    monkeypatch.setattr("pipeline.quantizers.fp16.check", lambda settings, base: returned)
+    assert preflight.problems(settings({})) == [
+        f"pipeline/quantizers/fp16.py: check must return a list of texts, got {returned!r} for variants.fp16"
+    ]

@@ -12,7 +12,8 @@ from pipeline.report import html
 ROOT = Path(__file__).parents[3]
 PAGES = ("docs/reading-the-report.md", "docs/reading-the-report.zh.md")
 TITLE = re.compile(r'<h2 id="[^"]*">([^<{]+)</h2>')
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
+QUOTED = re.compile(r"(?<!\*)\*([A-Za-z][^*]*)\*(?!\*)")
 
 
 def headings(page: str, level: str) -> list[str]:
@@ -45,5 +46,26 @@ def test_both_languages_have_the_same_parts(pages: tuple[str, str]) -> None:
 )
 def test_links_between_documents_lead_somewhere(page: str) -> None:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)
-    targets = [target for target in LINK.findall(text) if "://" not in target]
-    assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []
+    for target, anchor in LINK.findall(text):
+        if "://" in target:
+            continue
+        there = (ROOT / page).parent / target if target else ROOT / page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target + anchor
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {"#" + re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in found}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_the_page_quotes_from_the_report_stands_there(page: str) -> None:
+    """In italics it writes headings, columns and words of the report."""
+    folder = ROOT / "pipeline"
+    files = [path for name in ("report", "metrics") for path in (folder / name).rglob("*") if path.is_file()]
+    said = " ".join(path.read_text(encoding="utf-8") for path in files if path.suffix in (".py", ".j2", ".js")).lower()
+    quoted = {" ".join(words.split()) for words in QUOTED.findall((ROOT / page).read_text(encoding="utf-8"))}
+    assert len(quoted) > 10
+    assert [words for words in quoted if words.lower() not in said] == []
