@@ -252,9 +252,9 @@ def load(path: Path, kind: type[AnyRecord]) -> AnyRecord:
     except ValidationError as error:
         first = error.errors()[0]
         where, schema = ".".join(map(str, first["loc"])), kind.model_fields["schema_version"].default
+        what = ": ".join(filter(None, [where, first["msg"]]))
         raise UserError(
-            f"{path}: not a {kind.__name__} of schema {schema} ({where}: {first['msg']}). "
-            "Run `dvc repro` to make it anew."
+            f"{path}: not a {kind.__name__} of schema {schema} ({what}). Run `dvc repro` to make it anew."
         ) from None
 
 

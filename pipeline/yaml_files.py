@@ -36,7 +36,9 @@ def read_nodes(path: Path, loader: type[UniqueKeyLoader]) -> tuple[Any, yaml.Nod
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
     except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        # PyYAML names a place by the file that it was read from, and it was given a text.
+        words = str(error).replace(' in "<unicode string>",', " at")
+        raise UserError(f"{path}: not valid YAML: {' '.join(words.split())}") from None
 
 
 def section_problems(model: type[BaseModel], raw: Any, place: str = "") -> Iterator[str]:

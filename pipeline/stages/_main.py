@@ -47,6 +47,6 @@ def require_variant(settings: Params, variant: str) -> None:
 def _require_arguments(stage: Callable[..., None]) -> None:
     wanted, given = list(inspect.signature(stage).parameters), sys.argv[1:]
     if len(given) != len(wanted):
-        usage = " ".join(["python -m", stage.__module__, *(name.upper() for name in wanted)])
         module = inspect.getmodulename(inspect.getfile(stage))
+        usage = " ".join([f"python -m pipeline.stages.{module}", *(name.upper() for name in wanted)])
         raise UserError(f"stage {module}: {len(given)} arguments given; it takes {len(wanted)}: {usage}")

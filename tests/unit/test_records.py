@@ -76,7 +76,7 @@ def test_a_missing_record_says_how_to_make_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "Invalid JSON"),
+        ("{", "(Invalid JSON"),
         ("[]", "should be an object"),
         ('{"variant": "a"}', "status: Field required"),
         ('{"variant": "a", "status": "ok", "speed": 3}', "speed: Extra inputs"),

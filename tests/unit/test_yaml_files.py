@@ -61,6 +61,7 @@ def test_a_repeated_key_is_named_with_its_line(tmp_path: Path, content: str, lin
 def test_what_is_not_yaml_is_told_on_one_line(tmp_path: Path, content: str) -> None:
     problem = refusal(tmp_path, content)
     assert "not valid YAML" in problem
+    assert "unicode string" not in problem
     assert "\n" not in problem
 
 
