@@ -146,6 +146,12 @@ def test_it_never_has_more_than_80_lines_and_says_what_it_left_out(project, buil
             assert re.search(rf"- and [\d,]+ more {words}, in report.html", text)
 
 
+def test_one_variant_left_out_is_told_in_the_singular(project, build):
+    variants = [build.evidence(name) for name in ("fp16", *(f"v{n}" for n in range(markdown.MOST_VARIANTS)))]
+    text = markdown.render(analyse(project.write(*variants)))
+    assert " 1 more variant is in report.html and pareto.csv." in text
+
+
 def test_all_parts_at_their_fullest_fit_together():
     """No records fill all of them at once, so their lines are added up: heading, list and empty line of each."""
     lists = (
