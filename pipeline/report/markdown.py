@@ -151,7 +151,7 @@ def _conditions(analysis: Analysis) -> list[str]:
         for title, kept in _SHORT.items()
     ]
     sets = escaped(", ".join(analysis.params.eval_sets))
-    items = analysis.baseline.evidence.items
+    items = max(evidence.items for evidence in analysis.gathered.variants)
     lines.append(f"- **Eval sets**: {sets}; {items:,} items")
     return ["## Conditions", *shortened(notes, MOST_WARNINGS, "warnings", FULL), *lines, ""]
 
