@@ -23,6 +23,7 @@ _DELTA, _RATIO, _RATE, _BYTES = (
     BY_NAME[name] for name in ("quality_delta", "speedup", "decode_tokens_per_s", "weight_bytes")
 )
 _NONE = "none"
+_NO_COMMON_VARIANT = "No variant is in both."
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def markdown(found: Difference) -> str:
             kept = [[escaped(cell) for cell in row] for row in part.rows[:MOST_ROWS]]
             left = len(part.rows) - len(kept)
             lines += ["", *grid(part.header, kept)]
-            lines += ["", f"{left:,} more rows: `quantgate diff --json`."] if left else []
+            lines += ["", f"{counted(left, 'more row', 'more rows')}: `quantgate diff --json`."] if left else []
         lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -188,7 +189,7 @@ def _speed(found: Difference) -> Part:
     )
     header = ("Variant", "Workload", "Before", "After", "After / before", "Tokens/s", "In words")
     notes = [*([note] if rows else []), *([f"Not measured anew: {', '.join(same)}."] if same else [])]
-    return Part("Speed", header, rows, tuple(notes) or ("No variant is in both.",))
+    return Part("Speed", header, rows, tuple(notes) or (_NO_COMMON_VARIANT,))
 
 
 def _speed_row(each: SpeedChange) -> tuple[str, ...]:
@@ -207,6 +208,8 @@ def _speed_row(each: SpeedChange) -> tuple[str, ...]:
 
 
 def _memory(found: Difference) -> Part:
+    if not found.artifacts:
+        return Part("Memory and artifacts", (), (), (_NO_COMMON_VARIANT,))
     same = {True: "same", False: "other", None: cells.DASH}
     rows = []
     for artifact in found.artifacts:

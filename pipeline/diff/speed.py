@@ -99,7 +99,8 @@ def _changes(a: Snapshot, b: Snapshot) -> Iterator[SpeedChange]:
     for key, (now, rate_now) in after.items():
         if key in before:
             was, rate_was = before[key]
-            same = a.speed.get(key[0]) == b.speed.get(key[0])
+            record = b.speed.get(key[0])
+            same = bool(record) and a.speed.get(key[0]) == record
             yield SpeedChange(
                 variant=key[0],
                 workload=key[1],
@@ -140,6 +141,8 @@ def _table(side: Snapshot) -> dict[Key, tuple[Figure, Figure]]:
 def _work_differs(a: Snapshot, b: Snapshot, key: Key) -> str | None:
     """Why a variant's speed on a workload is of different work in the two reports, if so."""
     variant, workload, concurrency = key
+    if not a.speed.get(variant) and not b.speed.get(variant):
+        return "no speed record on either side says what was measured"
     found = [*_engine_differences(a, b, variant)]
     ours, theirs = (_work(side, variant, workload, concurrency) for side in (a, b))
     found += _differences(ours, theirs, f"workload {workload}, ")

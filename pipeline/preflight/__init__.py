@@ -60,12 +60,7 @@ def notes(settings: Params) -> list[str]:
 
 def after_base_problems(settings: Params) -> list[str]:
     """What can be told only once the base model is there, where its source did not tell it."""
-    return [
-        *model.layer_problems(settings),
-        *texts.short_sample_problems(settings),
-        *memory.problems(settings),
-        *disk.problems(settings),
-    ]
+    return [*_problems_of_the_base(settings), *memory.problems(settings), *disk.problems(settings)]
 
 
 def check(path: Path = store.PARAMS) -> Checked:

@@ -39,24 +39,23 @@ def notes(settings: Params) -> Iterator[str]:
 def _needed(settings: Params) -> tuple[float, float, int, float]:
     """Bytes for the missing artifacts and as many in DVC's cache; bytes beside them while one is made; the artifacts'
     number; free bytes."""
-    wanted = _wanted(settings)
-    base = [] if checkpoint.is_complete(store.BASE) else [QuantizerSettings()]
-    parameters = parameter_count(settings) or 0
-    stored = sum(missing.stored_bytes(parameters) for missing in (*wanted, *base))
-    temporary = max((missing.temporary_bytes(parameters) for missing in wanted), default=0.0)
-    return MARGIN * 2 * stored, temporary, len(wanted) + len(base), shutil.disk_usage(Path()).free
+    missing, parameters = _missing(settings), parameter_count(settings) or 0
+    stored = sum(artifact.stored_bytes(parameters) for artifact in missing)
+    temporary = max((artifact.temporary_bytes(parameters) for artifact in missing), default=0.0)
+    return MARGIN * 2 * stored, temporary, len(missing), shutil.disk_usage(Path()).free
 
 
 def _bytes_per_weight(settings: Params) -> str:
     """As in "2" or "2 to 4"."""
-    found = sorted({missing.stored_bytes(1) for missing in (QuantizerSettings(), *_wanted(settings))})
+    found = sorted({artifact.stored_bytes(1) for artifact in _missing(settings)})
     return " to ".join(f"{size:g}" for size in dict.fromkeys((found[0], found[-1])))
 
 
-def _wanted(settings: Params) -> list[QuantizerSettings]:
-    """The settings of the variants whose artifacts are missing."""
-    return [
+def _missing(settings: Params) -> list[QuantizerSettings]:
+    """What makes each artifact that is not there, the base's included."""
+    variants = [
         quantizer_settings(variant)
         for name, variant in settings.variants.items()
         if not checkpoint.is_complete(store.artifact(name))
     ]
+    return variants if checkpoint.is_complete(store.BASE) else [QuantizerSettings(), *variants]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pipeline.metrics.axes import Axis
 from pipeline.metrics.catalogue import BY_NAME
-from pipeline.metrics.evidence import VariantEvidence
-from pipeline.metrics.scope import narrow
 from pipeline.records import Interval, Reading, known
 from pipeline.report import cells
 from pipeline.report.rows import Row
@@ -101,21 +99,15 @@ def is_score(axis: Axis) -> bool:
 
 def difference(one: Row, other: Row, axis: Axis) -> Interval | str:
     """Mean of one variant's score - the other's on the same items, or the reason why there is none."""
-    return _rebased(one, other, axis).delta_interval
+    return one.against(other, axis.scope).delta_interval
 
 
 def _gained(one: Row, other: Row, axis: Axis) -> bool:
-    rebased = _rebased(one, other, axis)
-    delta, floor = rebased.delta_interval, rebased.noise_floor
+    evidence = one.against(other, axis.scope)
+    delta, floor = evidence.delta_interval, evidence.noise_floor
     if isinstance(delta, str) or delta.ci_low.value is None:
         return False
     return delta.ci_low.value > 0 and (isinstance(floor, str) or not floor.holds(delta.mean))
-
-
-def _rebased(one: Row, other: Row, axis: Axis) -> VariantEvidence:
-    """One variant's evidence on the axis's items with the other one in the baseline's place."""
-    ours, theirs = (narrow(row.evidence, axis.scope) for row in (one, other))
-    return replace(ours, baseline=theirs)
 
 
 def _estimate(row: Row, axis: Axis) -> Estimate:

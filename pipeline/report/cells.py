@@ -70,10 +70,10 @@ def score(found: Reading, low: Reading, high: Reading) -> Cell:
     if found.value is None:
         return absent(found.reason or "")
     if low.value is None or high.value is None:
-        return Cell(_two_digits(found.value), reason=f"no interval: {low.reason or high.reason}")
+        return Cell(_two_digits(found.value), reason=f"no interval: {low.reason or high.reason}", value=found.value)
     if low.value == high.value:
-        return Cell(_two_digits(found.value))
-    return Cell(_two_digits(found.value), display.span(_two_digits, low.value, high.value))
+        return Cell(_two_digits(found.value), value=found.value)
+    return Cell(_two_digits(found.value), display.span(_two_digits, low.value, high.value), value=found.value)
 
 
 def _two_digits(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from pipeline import store
 from pipeline.artifact_records import QuantizeRecord
@@ -11,6 +12,9 @@ from pipeline.quality_records import FidelityRecord, QualityRecord
 from pipeline.readings import SpeedRecord
 from pipeline.records import EngineInfo, Status
 from pipeline.smoke_records import SmokeRecord
+
+LONGEST = 200
+"""Characters of one value in a message."""
 
 
 def between(variants: Sequence[VariantEvidence], baseline: str) -> Iterator[str]:
@@ -121,11 +125,17 @@ def _differing(what: str, found: Iterable[tuple[str, object]]) -> Iterator[str]:
     """One problem that names who has which value, when there is more than one value."""
     holders: dict[str, list[str]] = {}
     for who, value in found:
-        holders.setdefault(_short(value), []).append(who)
+        holders.setdefault("none" if value is None else str(value), []).append(who)
     if len(holders) > 1:
-        parts = "; ".join(f"{value} ({', '.join(who)})" for value, who in holders.items())
+        alike = len(list(takewhile(lambda each: len(set(each)) == 1, zip(*holders, strict=False))))
+        parts = "; ".join(f"{_short(value, alike)} ({', '.join(who)})" for value, who in holders.items())
         yield f"{what} differs: {parts}. Run `dvc repro` so that all are made alike."
 
 
-def _short(value: object) -> str:
-    return "none" if value is None else str(value)[:200]
+def _short(value: str, alike: int) -> str:
+    """A long value from a little before the place up to which all are alike."""
+    if len(value) <= LONGEST:
+        return value
+    start = max(0, alike - LONGEST // 4)
+    part = value[start : start + LONGEST]
+    return f"{'…' if start else ''}{part}{'…' if start + LONGEST < len(value) else ''}"

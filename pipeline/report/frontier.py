@@ -32,7 +32,6 @@ BY_WORKLOAD = ("speedup", "ttft_speedup", "ttft_s_p50", "aggregate_tokens_per_s"
 """Offered for every workload and for every level of the sweep."""
 WHOLE_FIGURES = ("cost_per_million_tokens", "peak_memory_bytes", "weight_bytes", "kld_mean")
 
-ClearlyBetter = Callable[[Row, Row, Axis, float], bool]
 Clear = Callable[[str, str, int], bool]
 """The first variant's value on the axis of this number, which is better, differs beyond the uncertainty."""
 Level = Callable[[str, str, int], bool]
@@ -73,20 +72,17 @@ def _there(row: Row, axis: Axis) -> bool:
     return row.measure(axis.metric, axis.scope).value.value is not None
 
 
-def place(
-    rows: Sequence[Row], axes: Sequence[Axis], tie: float, clearly_better: ClearlyBetter = apart.clearly_better
-) -> dict[str, list[str]]:
+def place(rows: Sequence[Row], axes: Sequence[Axis], tie: float) -> dict[str, list[str]]:
     """For each variant those on the frontier that beat it; none means that it is on the frontier.
 
     Only variants that are ok and have what decides on every axis are there. Values without an interval that differ by
-    at most the share `tie` are level. Who asks for many pairs of axes may hand in a `clearly_better` that
-    remembers its answers.
+    at most the share `tie` are level.
     """
     there = {row.variant: row for row in rows if row.ok and all(apart.value(row, axis) is not None for axis in axes)}
     points = {name: [apart.value(row, axis) or 0.0 for axis in axes] for name, row in there.items()}
 
     def clear(one: str, other: str, axis: int) -> bool:
-        return clearly_better(there[one], there[other], axes[axis], tie)
+        return apart.clearly_better(there[one], there[other], axes[axis], tie)
 
     def level(one: str, other: str, axis: int) -> bool:
         return apart.level(there[one], there[other], axes[axis], tie)

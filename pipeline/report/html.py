@@ -122,7 +122,7 @@ def _decision(analysis: Analysis) -> dict[str, Any]:
     return {
         "decision": decided,
         "decided": analysis.decided(),
-        "scores": [ranked.score(each) for each in decided.variants],
+        "scores": [cells.score(each.score, each.score_ci_low, each.score_ci_high) for each in decided.variants],
         "profiles": profiles,
         "other_profiles": [(each.name, each.pick) for each in profiles if each.name != decided.profile],
         "tie": analysis.tie,

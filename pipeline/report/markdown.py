@@ -8,6 +8,7 @@ from pipeline.metrics.catalogue import BY_NAME
 from pipeline.records import VariantDecision, Verdict
 from pipeline.report import cells, conditions, gates, report_json, warnings
 from pipeline.report.analysis import Analysis
+from pipeline.report.breakdown.words import counted
 from pipeline.report.markdown_text import escaped, grid, shortened
 from pipeline.report.rows import NOT_NATIVE, Row
 
@@ -64,7 +65,7 @@ def _table(analysis: Analysis) -> list[str]:
         ]
         for row, decided in kept
     ]
-    more = f" {left:,} more variants are in {FULL} and pareto.csv." if left else ""
+    more = f" {counted(left, 'more variant is', 'more variants are')} in {FULL} and pareto.csv." if left else ""
     return [
         *grid(header, body),
         "",
@@ -150,7 +151,7 @@ def _conditions(analysis: Analysis) -> list[str]:
         for title, kept in _SHORT.items()
     ]
     sets = escaped(", ".join(analysis.params.eval_sets))
-    items = analysis.baseline.evidence.items
+    items = max(evidence.items for evidence in analysis.gathered.variants)
     lines.append(f"- **Eval sets**: {sets}; {items:,} items")
     return ["## Conditions", *shortened(notes, MOST_WARNINGS, "warnings", FULL), *lines, ""]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pipeline.metrics.catalogue import BY_NAME
+from pipeline.metrics.catalogue import BY_NAME, Metric
 from pipeline.params import Gate
 from pipeline.records import GateVerdict, Verdict
 from pipeline.report import gates as judging
@@ -43,8 +43,15 @@ def _condition(block: GateVerdict, gate: Gate) -> str:
     metric, at_least = BY_NAME[block.metric], gate.at_least is not None
     base = block.bound / gate.bound if gate.relative and gate.bound else None
     passes = judging.advised(metric, block.passes_at, base, up=not at_least)
-    bound = f"{block.gate} were {passes} instead of {f'{gate.bound:g} ×' if base else metric.display(block.bound)}"
+    bound = f"{block.gate} were {passes} instead of {_asked(metric, gate, block.bound, base)}"
     leans_to_pass = block.value >= block.bound if at_least else block.value <= block.bound
     if block.more is None or block.more_of is None or not leans_to_pass:
         return bound
     return f"{bound} (about {block.more:,} more {block.more_of.value} would decide it)"
+
+
+def _asked(metric: Metric, gate: Gate, bound: float, base: float | None) -> str:
+    """The bound as params.yaml gives it. No multiple of a baseline of 0 is another one, so there 0 is named."""
+    if base is None:
+        return metric.display(bound)
+    return f"{gate.bound:g} ×" if base else f"{gate.bound:g} × the baseline's {metric.display(base)}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipeline.metrics.catalogue import METRICS, Metric
 from pipeline.metrics.evidence import VariantEvidence
-from pipeline.metrics.scope import WHOLE, Measured, Scope, measure
+from pipeline.metrics.scope import WHOLE, Measured, Scope, measure, narrow
 from pipeline.params import Params
 from pipeline.records import EngineInfo, Reading, Status
 from pipeline.report.gather import Gathered
@@ -34,6 +34,7 @@ class Row:
     dominated_by: tuple[str, ...] = ()
     """Those on the frontier that beat it."""
     _measured: dict[tuple[str, Scope], Measured] = field(default_factory=dict, repr=False, compare=False)
+    _against: dict[tuple[str, Scope], VariantEvidence] = field(default_factory=dict, repr=False, compare=False)
 
     def measure(self, metric: Metric, scope: Scope = WHOLE) -> Measured:
         """A metric of one workload, eval set or category, with its interval; computed once."""
@@ -41,6 +42,13 @@ class Row:
         if key not in self._measured:
             self._measured[key] = measure(self.evidence, metric, scope)
         return self._measured[key]
+
+    def against(self, other: Row, scope: Scope = WHOLE) -> VariantEvidence:
+        """Its evidence of one part with another variant in the baseline's place; each pair is compared once."""
+        key = other.variant, scope
+        if key not in self._against:
+            self._against[key] = replace(narrow(self.evidence, scope), baseline=narrow(other.evidence, scope))
+        return self._against[key]
 
     def value(self, metric: str | None) -> float | None:
         """None where the value is missing, or where there is no such bound."""

@@ -25,20 +25,19 @@ _NARROW = (
     "peak_memory_bytes",
 )
 """What fits a terminal; the other columns are in reports/pareto.csv."""
-
-
 _WIDE = 120
 """Characters below which variants stand side by side, each figure on a line of its own."""
 
 
 def table(analysis: Analysis, width: int) -> Table:
     """The main figures of every variant, laid out for a terminal of `width` characters."""
-    header = ["Variant", "Status", *(cells_title for cells_title, _ in _figures(analysis)), "Frontier"]
+    figures = _figures(analysis)
+    header = ["Variant", "Status", *(title for title, _ in figures), "Frontier"]
     rows = [
         [
             Text(row.variant, style="bold green" if row.variant == analysis.decision.pick else "bold"),
             Text(row.status.value, style=_STATUS_STYLES[row.status]),
-            *(Text(values[place]) for _, values in _figures(analysis)),
+            *(Text(values[place]) for _, values in figures),
             Text(row.place or cells.DASH),
         ]
         for place, row in enumerate(analysis.rows)

@@ -11,7 +11,7 @@ from pipeline.metrics import display
 from pipeline.metrics.axes import Axis
 from pipeline.params import Params
 from pipeline.records import Reading
-from pipeline.report import apart, cells, charts, frontier
+from pipeline.report import cells, charts, frontier
 from pipeline.report.rows import Row
 
 SCALES = {"share": (0.01, "%"), "s": (0.001, "ms"), "ratio": (1.0, "×")}
@@ -31,7 +31,6 @@ def payload(params: Params, rows: Sequence[Row], pick: str | None) -> dict[str, 
     axes = frontier.selectable(params, rows)
     if len(axes) < 2:
         return None
-    clearly_better = _remembering()
     scales = [_scale(rows, axis) for axis in axes]
     return {
         "axes": [_axis(axis, unit) for axis, (_, unit) in zip(axes, scales, strict=True)],
@@ -40,25 +39,12 @@ def payload(params: Params, rows: Sequence[Row], pick: str | None) -> dict[str, 
             for row in rows
         },
         "places": {
-            f"{x},{y}": frontier.place(rows, (axes[x], axes[y]), params.decision.tie, clearly_better)
+            f"{x},{y}": frontier.place(rows, (axes[x], axes[y]), params.decision.tie)
             for x, y in combinations(range(len(axes)), 2)
         },
         "pick": pick,
         "spec": charts.tradeoff(),
     }
-
-
-def _remembering() -> frontier.ClearlyBetter:
-    """Two variants are compared on one axis once, not for every pair of axes that it is in."""
-    known: dict[tuple[str, str, str], bool] = {}
-
-    def clearly_better(one: Row, other: Row, axis: Axis, tie: float) -> bool:
-        key = one.variant, other.variant, axis.name
-        if key not in known:
-            known[key] = apart.clearly_better(one, other, axis, tie)
-        return known[key]
-
-    return clearly_better
 
 
 def plots(params: Params, axes: Sequence[dict[str, Any]]) -> list[Plot]:

@@ -10,8 +10,6 @@ from pipeline.records import Interval, Status
 from pipeline.report import cells
 from pipeline.report.cells import Cell
 
-SHOWN_LOST_ITEMS = 20
-
 
 @dataclass(frozen=True)
 class CategoryScore:

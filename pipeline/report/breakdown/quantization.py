@@ -34,9 +34,7 @@ def lines(variants: Sequence[VariantEvidence]) -> list[Line]:
         "Linear layers quantized": _quantized,
         "Calibration set": _calibration_set,
         "Calibration tokens": _calibration_tokens,
-        "Calibration hash": lambda record: (
-            Cell(record.calibration.sha256[:12]) if record.calibration else _uncalibrated()
-        ),
+        "Calibration hash": _calibration_hash,
         "Time": lambda record: Cell(display.seconds(record.wall_s)),
         "Peak memory of the process": lambda record: _bytes(record.peak_process_bytes),
         "Peak memory of the GPU": lambda record: _bytes(record.peak_gpu_bytes),

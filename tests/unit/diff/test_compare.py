@@ -209,6 +209,16 @@ def test_long_tables_are_cut_in_markdown_and_counted(two, difference):
     many = found.model_copy(update={"params": [found.params[0]] * 40})
     text = render.markdown(many)
     assert "16 more rows: `quantgate diff --json`." in text
+    one_more = found.model_copy(update={"params": [found.params[0]] * 25})
+    assert "1 more row: `quantgate diff --json`." in render.markdown(one_more)
+
+
+def test_reports_without_a_common_variant_say_so(two, difference):
+    nothing = {"speed_refused": [], "speed": [], "memory": [], "artifacts": []}
+    parts = {part.title: part for part in render.parts(difference(*two).model_copy(update=nothing))}
+    for title in ("Speed", "Memory and artifacts"):
+        assert parts[title].notes == ("No variant is in both.",)
+        assert parts[title].rows == ()
 
 
 def test_the_terminal_shows_refusals_and_no_speed_table(two):

@@ -131,6 +131,15 @@ def test_what_was_not_measured_anew_is_said(reports, build, difference):
     assert line.a == line.b
 
 
+def test_without_the_speed_records_nothing_says_that_it_was_not_measured_anew(reports, build, difference):
+    a, b = reports.keep("a", *two(build)), reports.keep("b", *two(build, tpot_s=0.02))
+    for folder in (a, b):
+        (folder / store.speed_record("int8")).unlink()
+    (line,) = difference(a, b).speed
+    assert line.same_readings is False
+    assert (line.change.value, line.change.reason) == (None, "no speed record on either side says what was measured")
+
+
 @pytest.mark.parametrize("listed", ["null", "7", "[null, 7]"])
 def test_a_damaged_speed_record_is_no_crash(reports, build, difference, listed):
     a = reports.keep("a", build.evidence("fp16"), build.evidence("int8"))

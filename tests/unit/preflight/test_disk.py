@@ -67,3 +67,8 @@ def test_a_file_that_is_written_on_the_way_and_wider_types_need_room_too(
     [note] = disk.notes(settings(gguf))
     assert "× 2 to 4 bytes per weight), and " in note
     assert "more while one is made; " in note
+    complete(store.BASE, project / "model")
+    for name in ("fp16", "int8", "int4"):
+        complete(store.artifact(name), project / "model")
+    [note] = disk.notes(settings(gguf))
+    assert "× 4 bytes per weight), and " in note

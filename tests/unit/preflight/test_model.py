@@ -46,6 +46,18 @@ def test_layers_of_a_model_from_elsewhere_are_checked_once_the_base_is_there(pro
     assert preflight.problems(wanted)[0].startswith("variants.int8.settings.skip_modules: no module 'x'")
 
 
+def test_what_the_base_model_tells_is_told_at_once_when_it_is_there(project: Path) -> None:
+    """Before the quantizers run, so also what the stage that tokenizes would tell after them."""
+    hub = PARAMS["model"] | {"source": {"kind": "hub", "id": "a/b", "revision": "0" * 40}}
+    long = {"short": PARAMS["benchmark"]["workloads"]["short"] | {"prompt_tokens": 1021}}
+    int8 = PARAMS["variants"]["int8"] | {"settings": {"skip_modules": ["x"]}}
+    wanted = settings({"int8": int8}, model=hub, benchmark=PARAMS["benchmark"] | {"workloads": long})
+    complete(store.BASE, project / "model")
+    layer, *_, context = preflight.after_base_problems(wanted)
+    assert layer.startswith("variants.int8.settings.skip_modules: no module 'x'")
+    assert context.startswith("benchmark.workloads.short: 1021 prompt and 4 output tokens exceed")
+
+
 def test_layers_of_a_local_model_are_checked_before_anything_is_made(project: Path) -> None:
     bad = {
         "int4": PARAMS["variants"]["int4"] | {"settings": {"group_size": 512, "calibration": CALIBRATION}},

@@ -104,6 +104,17 @@ def test_scores_are_compared_item_by_item(table, build):
     assert not clear(found, "a", "fp16", "quality")
 
 
+def test_a_pair_is_compared_once_on_each_part(table, build):
+    """However often it is asked: the trade-off plots ask for every pair of axes."""
+    found = table(build.evidence("fp16", SCORES), build.evidence("a", LOST_8), build.evidence("b", LOST_8))
+    part = parse_axis("quality@support-desk").scope
+    once = found["a"].against(found["fp16"], part)
+    assert replace(found["a"], on_frontier=True).against(found["fp16"], part) is once
+    others = [found["a"].against(found["fp16"]), found["a"].against(found["b"], part), found["b"].against(found["a"])]
+    assert len({id(each) for each in (once, *others)}) == 4
+    assert [(each.variant, each.baseline.variant) for each in others] == [("a", "fp16"), ("a", "b"), ("b", "a")]
+
+
 def test_a_difference_that_the_batch_alone_may_make_is_none(table, build):
     """2 of 24 answers flip with the batch: the difference moves by 1.96 × √(2 × 2/24 / 120), 7.3 points."""
     flips = Invariance(items=24, differing=4, flips=["item-001", "item-002"])

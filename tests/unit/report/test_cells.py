@@ -42,3 +42,14 @@ def test_bounds_have_no_column_and_amounts_have_a_currency():
     assert {"speedup", "ttft_speedup", "cost_per_million_tokens"} <= set(names)
     assert cells.title(BY_NAME["cost_per_million_tokens"], "EUR") == "Cost per million tokens, EUR"
     assert cells.title(SPEEDUP, "EUR") == SPEEDUP.title
+
+
+def test_a_score_can_be_sorted_by_and_shows_an_interval_only_where_it_is_one():
+    below, above = known(1.1), known(1.15)
+    assert str(cells.score(known(1.12), below, above)) == "1.12 (1.10 to 1.15)"
+    assert cells.score(known(1.0), known(1.0), known(1.0)) == Cell("1.00")
+    few = missing("too few processes")
+    assert cells.score(known(1.12), few, few) == Cell("1.12", reason="no interval: too few processes")
+    assert cells.score(few, few, few) == Cell(cells.DASH, reason="too few processes")
+    shown = [cells.score(known(1.12), *ends) for ends in ((below, above), (known(1.12), known(1.12)), (few, few))]
+    assert [cell.value for cell in shown] == [1.12] * 3

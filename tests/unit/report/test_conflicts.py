@@ -47,6 +47,18 @@ def test_other_prompts_of_the_same_items_are_refused(project, pair, build):
     assert "prompts of eval set support-desk differs" in problem
 
 
+def test_values_that_differ_late_are_told_from_where_they_differ(project, pair, build):
+    base, ours = pair
+    far = base.quantize.base.model_copy(update={"source": "hub, " + 300 * "x", "revision": "abc123"})
+    base = replace(base, quantize=build.quantize("fp16", base=far))
+    ours = replace(ours, quantize=build.quantize("int8", base=far.model_copy(update={"revision": "fed456"})))
+    (problem,) = refusals(project, base, ours)
+    assert problem.startswith("the records cannot be merged: base model differs: …")
+    assert "revision='abc123'" in problem
+    assert "revision='fed456'" in problem
+    assert len(problem) < 600
+
+
 def test_all_conflicts_are_listed(project, pair, build):
     base, ours = pair
     engine = build.engine(

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.params import Gate
-from pipeline.quality_records import Invariance
+from pipeline.quality_records import Flaw, Invariance
 from pipeline.readings import Alternation
 from pipeline.records import Decision, Status, Verdict
 from pipeline.report import nearest_to_passing
@@ -270,6 +270,18 @@ def test_a_relative_bound_would_have_to_be_another_multiple(project, build):
     multiple = 90 / 257
     assert found.would_have_to_give[1] == "int4 would pass if size were 0.351 × the baseline's instead of 0.3 ×"
     assert 0.350 < multiple < 0.351
+
+
+def test_of_a_baseline_of_0_the_bound_itself_is_named(project, build):
+    """`3 instead of 2 ×` would be no multiple of it."""
+    project.raw["gates"] = {
+        "empties": {"metric": "empty_outputs", "at_most": 2.0, "relative": True},
+        "size": {"metric": "weight_bytes", "at_most": 0.5, "relative": True},
+    }
+    answers = build.scored("int8", build.items(SCORES), flaws={Flaw.EMPTY: 3})
+    ours = replace(build.evidence("int8", SCORES, weight_bytes=90 * 2**20), quality=(answers,))
+    found = decide(project, build.evidence("fp16", SCORES), ours)
+    assert found.would_have_to_give[1] == "int8 would pass if empties were 3 instead of 2 × the baseline's 0"
 
 
 def test_an_undecided_variant_is_no_candidate_but_is_named(project, build):

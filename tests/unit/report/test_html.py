@@ -90,6 +90,11 @@ def test_a_failed_variant_is_a_row_with_dashes_and_reasons(project, four_variant
     assert "<summary>–</summary><span>quantize failed: out of memory</span></details></td>" in text
 
 
+def test_the_baseline_s_score_is_known_exactly(project, four_variants):
+    text = rendered(project, *four_variants)
+    assert 'data-value="1.0">1.00</td>' in text
+
+
 def test_nothing_measured_still_renders(project, build):
     page = Page(rendered(project, build.failed("fp16"), build.failed("int8")))
     assert "No variant can be shipped: none passes every gate." in page.text

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipeline import params
+from pipeline.metrics.evidence import ScoredSet
+from pipeline.quality_records import QualityRecord
 from pipeline.readings import Failure, FailureKind, Side
 from pipeline.records import Status
 from pipeline.report import markdown
@@ -144,6 +146,19 @@ def test_it_never_has_more_than_80_lines_and_says_what_it_left_out(project, buil
         assert f"- and {40 - markdown.MOST_GATES + 1} more gates, in report.html" in text
         for words in ("variants", "open gates", "failures"):
             assert re.search(rf"- and [\d,]+ more {words}, in report.html", text)
+
+
+def test_items_are_counted_where_the_baseline_was_not_scored(project, build):
+    fp16, int8 = build.evidence("fp16", SCORES), build.evidence("int8", SCORES)
+    unscored = QualityRecord(variant="fp16", status=Status.FAILED, reason="out of memory", eval_set="support-desk")
+    text = markdown.render(analyse(project.write(replace(fp16, quality=(ScoredSet(unscored, (), 1),)), int8)))
+    assert "- **Eval sets**: support-desk; 120 items" in text
+
+
+def test_one_variant_left_out_is_told_in_the_singular(project, build):
+    variants = [build.evidence(name) for name in ("fp16", *(f"v{n}" for n in range(markdown.MOST_VARIANTS)))]
+    text = markdown.render(analyse(project.write(*variants)))
+    assert " 1 more variant is in report.html and pareto.csv." in text
 
 
 def test_all_parts_at_their_fullest_fit_together():
