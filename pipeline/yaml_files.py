@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import UserError, nearest
 
+Place = tuple[str | int, ...]
+"""Keys and indices from the top of a section."""
 SHOWN = 200
 """Characters of a wrong value that are shown."""
 
@@ -46,16 +48,29 @@ def section_problems(model: type[BaseModel], raw: Any, place: str = "") -> Itera
     try:
         model.model_validate(raw)
     except ValidationError as error:
-        for item in error.errors():
-            loc = tuple(part for part in item["loc"] if part != "[key]")
+        for loc, items in _by_place(model, error).items():
             full = ".".join(filter(None, [place, *map(str, loc)])) or "the whole file"
-            if item["type"] == "extra_forbidden":
-                owner = _model_at(model, loc[:-1])
-                yield f"{full}: unknown key; {nearest(str(loc[-1]), list(owner.model_fields) if owner else [])}"
-            elif item["type"] == "missing":
-                yield f"{full}: missing"
-            else:
-                yield f"{full}: {_words(item)}, got {_shown(item['input'])}"
+            yield f"{full}: {_problem(model, loc, items)}"
+
+
+def _by_place(model: type[BaseModel], error: ValidationError) -> dict[Place, list[Mapping[str, Any]]]:
+    """What pydantic found, by place in the file: it tells a value that may be of several kinds once for each kind."""
+    found: dict[Place, list[Mapping[str, Any]]] = {}
+    for item in error.errors():
+        loc = tuple(part for part in item["loc"] if part != "[key]")
+        found.setdefault(loc[:-1] if _is_choice(_annotation_at(model, loc[:-1])) else loc, []).append(item)
+    return found
+
+
+def _problem(model: type[BaseModel], loc: Place, items: Sequence[Mapping[str, Any]]) -> str:
+    first, *others = items
+    if first["type"] == "extra_forbidden":
+        owner = _model_at(model, loc[:-1])
+        return f"unknown key; {nearest(str(loc[-1]), list(owner.model_fields) if owner else [])}"
+    if first["type"] == "missing":
+        return "missing"
+    kinds = [_words(first), *(_words(item).removeprefix("must be ") for item in others)]
+    return f"{' or '.join(kinds)}, got {_shown(first['input'])}"
 
 
 _WORDS = {
@@ -94,8 +109,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
-def _model_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> type[BaseModel] | None:
+def _model_at(model: type[BaseModel], loc: Place) -> type[BaseModel] | None:
     """The section model at a place in the file, through dict[str, Section], list[Section] and Section | None."""
+    found = _annotation_at(model, loc)
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def _annotation_at(model: type[BaseModel], loc: Place) -> Any:
+    """What a value at this place must be; None where that cannot be told."""
     current: Any = model
     for part in loc:
         if get_origin(current) in (dict, list):
@@ -104,14 +125,21 @@ def _model_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> type[BaseMo
             current = _without_none(current.model_fields[str(part)].annotation)
         else:
             return None
-    return current if isinstance(current, type) and issubclass(current, BaseModel) else None
+    return current
+
+
+def _is_choice(annotation: Any) -> bool:
+    """Of plain values, such as `int | Literal["all"]`."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    return bool(kinds) and not any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in kinds)
 
 
 def _without_none(annotation: Any) -> Any:
-    if not isinstance(annotation, UnionType):
+    """`X | None` is X."""
+    if get_origin(annotation) not in (Union, UnionType):
         return annotation
     kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
-    return kinds[0] if len(kinds) == 1 else None
+    return kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - of as many as there are
 
 
 class UniqueKeyLoader(yaml.SafeLoader):

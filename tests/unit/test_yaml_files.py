@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -83,6 +83,33 @@ def test_every_mistake_of_a_section_has_its_place() -> None:
         "spare.size: missing",
         "wheels.left.size: must be a whole number, got '3'",
     ]
+
+
+class Choices(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    experts: Annotated[int, Field(ge=1)] | Literal["all"] | None = None
+    per_layer: dict[str, Annotated[int, Field(ge=1)] | Literal["all"]] = {}
+    tyre: Wheel | str | None = None
+
+
+@pytest.mark.parametrize(
+    ("raw", "problems"),
+    [
+        ({"experts": 0}, ["experts: must be 1 or more or 'all', got 0"]),
+        ({"experts": "al"}, ["experts: must be a whole number or 'all', got 'al'"]),
+        ({"experts": "all", "per_layer": {"a": 2}}, []),
+        (
+            {"per_layer": {"a": 0, "b": -1}},
+            [f"per_layer.{n}: must be 1 or more or 'all', got {v}" for n, v in (("a", 0), ("b", -1))],
+        ),
+        # Of a section the place inside it is worth a line of its own.
+        ({"tyre": {"size": "x"}}, None),
+    ],
+)
+def test_a_value_of_several_kinds_is_one_mistake(raw: dict[str, object], problems: list[str] | None) -> None:
+    found = list(section_problems(Choices, raw))
+    assert found == problems if problems is not None else "tyre.Wheel.size: must be a whole number, got 'x'" in found
 
 
 class Sizes(BaseModel):
