@@ -16,7 +16,6 @@ from typing import Any
 PARAMS = Path("params.yaml")
 EVAL_SETS = Path("eval_sets")
 CALIBRATION = Path("calibration")
-WORKLOADS = Path("workloads")
 ARTIFACTS = Path("artifacts")
 REPORTS = Path("reports")
 LOGS = Path("logs")
