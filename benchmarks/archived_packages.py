@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from pipeline import checkpoint, params, plugins, records, store, supervise
+from pipeline import checkpoint, params, plugins, processes, records, store, supervise
 from pipeline.engines import EngineOptions, transformers
 from pipeline.metrics import divergence
 from pipeline.params import Params
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--only", choices=sorted(SUCCESSORS), nargs="+", default=sorted(SUCCESSORS))
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="of the archived packages' settings")
     asked = parser.parse_args()
+    processes.exit_on_signals()
     changes = {name: yaml.safe_load(value) for name, _, value in (text.partition("=") for text in asked.set)}
     settings = params.load()
     runtime = settings.runtime

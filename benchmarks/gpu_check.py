@@ -53,6 +53,9 @@ def main() -> None:
     asked = parser.parse_args()
     if lacking(NEEDED):
         sys.exit(f"this Python lacks {', '.join(lacking(NEEDED))}; install them first")
+    from pipeline import processes
+
+    processes.exit_on_signals()
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder, contextlib.chdir(folder):
         make(asked.layers, asked.hidden)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import _pairs
 
-from pipeline import params
+from pipeline import params, processes
 from pipeline.metrics import latency, pairing
 from pipeline.params import Params
 from pipeline.readings import Alternation, Side
@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--only", choices=["quiet", "bursts"])
     asked = parser.parse_args()
+    processes.exit_on_signals()
     settings = params.load()
     found: dict[str, float | None] = {}
     if asked.only != "bursts":

@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pipeline import params, plugins, store, supervise
+from pipeline import params, plugins, processes, store, supervise
 from pipeline.params import Params
 from pipeline.probes import placement
 from pipeline.runs.quantize import Job
@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--layers", type=int, default=6)
     asked = parser.parse_args()
+    processes.exit_on_signals()
     settings = params.load()
     with tempfile.TemporaryDirectory(prefix="quantgate-allocator-") as folder:
         shorten(Path(folder), asked.layers)

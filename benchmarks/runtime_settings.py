@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import _pairs
 
-from pipeline import params
+from pipeline import params, processes
 from pipeline.metrics import pairing
 from pipeline.metrics.pairing import Speedup
 from pipeline.probes import hardware, placement
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--only", help="settings whose name begins so, e.g. waiting")
     asked = parser.parse_args()
-    processes = asked.processes
+    processes.exit_on_signals()
     settings = params.load()
     level, ours = _pairs.level(settings, OUTPUT_TOKENS, PAIRS), _pairs.as_in_params(settings)
     found: dict[str, dict[str, float | None]] = {}
@@ -49,7 +49,7 @@ def main() -> None:
             level,
             settings.seed,
             alternation=Alternation.RESIDENT if other.waiting == ours.waiting else Alternation.BLOCKS,
-            enough=lambda pairs, number, spent_s: number >= processes,
+            enough=lambda pairs, number, spent_s: number >= asked.processes,
         )
         decode = _pairs.speedup(pairs, settings)
         first = pairing.first_token_speedup(pairs, settings.seed)
