@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline import gate_bounds
 from pipeline.errors import nearest
-from pipeline.metrics import scope
+from pipeline.metrics import display, scope
 from pipeline.metrics.catalogue import BY_NAME, METRICS
 from pipeline.metrics.metric import Metric, Narrows
 from pipeline.metrics.scope import Scope
@@ -168,7 +168,7 @@ def _multiple_problems(bound: Any) -> Iterator[str]:
 
 def _is_difference(metric: Metric) -> bool:
     """Of two shares, so that it may be below 0."""
-    return metric.unit == "share" and BY_NAME["quality_delta"].display is metric.display
+    return metric.display is display.points
 
 
 def _is_time(metric: Metric) -> bool:
