@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +106,7 @@ def _supervise(
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
-    last: deque[str] = deque(maxlen=1)
+    last: deque[str] = deque(maxlen=100)
     try:
         assert process.stdout is not None
         with log.open("w", encoding="utf-8") as stream, _display(title) as display:
@@ -120,7 +120,15 @@ def _supervise(
         _kill(process)
     if timed_out.is_set():
         return f"stopped after the time limit of {timeout_s:g} s"
-    return f"{processes.ending(process.returncode)}; its last words: {last[0] if last else 'no output'}"
+    return f"{processes.ending(process.returncode)}; its last words: {last_words(last)}"
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """The last line that is no part of a traceback's body: other threads may print theirs, cut off by the end of the
+    process, after the error that ended it."""
+    body = (" ", "Traceback (", "Exception in thread ")
+    told = (line for line in reversed(lines) if not line.startswith(body))
+    return next(told, lines[-1] if lines else "no output")
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

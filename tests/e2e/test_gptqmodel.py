@@ -13,7 +13,7 @@ from typing import Any
 import gptqmodel_side
 import pytest
 
-from pipeline import model_shape, store
+from pipeline import model_shape, store, supervise
 from pipeline.engines import EngineOptions, transformers
 from pipeline.quantizers import _gptqmodel
 
@@ -101,7 +101,7 @@ def test_a_layer_beyond_the_ladder_ends_the_worker_with_its_name_as_last_words(
     """GPTQModel's threads print an error and end the process; the supervisor makes its last words the reason."""
     done = run(tiny_checkpoint, tmp_path, {"beyond": BEYOND})
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(
+    assert supervise.last_words(done.stderr.splitlines()).startswith(
         f"RuntimeError: {gptqmodel_side.SPOILED}: the Hessian is not positive-definite at damp_percent 0.05, 0.15; "
     )
 

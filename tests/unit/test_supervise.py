@@ -109,6 +109,13 @@ def test_a_worker_that_exits_is_a_failure_with_its_code_and_last_words(run: Run)
     assert reason(found) == "the worker ended with exit code 3; its last words: before"
 
 
+def test_a_traceback_that_the_end_cut_off_is_not_the_last_words(run: Run) -> None:
+    cut = "Exception in thread a:\nTraceback (most recent call last):\n  File 'a.py', line 51, in run"
+    found = run(f"print('RuntimeError: the cause', flush=True); print({cut!r}); " + "sys.stdout.flush(); os._exit(1)")
+    assert reason(found) == "the worker ended with exit code 1; its last words: RuntimeError: the cause"
+    assert supervise.last_words(["  indented", "  alone"]) == "  alone"
+
+
 @pytest.mark.parametrize("body", ["sys.exit(0)", "os._exit(0)"])
 def test_a_worker_without_result_is_a_failure_whatever_its_code(run: Run, body: str) -> None:
     assert reason(run(body)) == "the worker ended with exit code 0; its last words: no output"
